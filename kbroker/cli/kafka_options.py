@@ -1,5 +1,5 @@
-"""Options of Apache Kafka's tools that a command lacks, and what it has instead: hands that know
-the tools type them. Pure."""
+"""Options of Apache Kafka's tools that a command lacks, and their replacements, for users who know
+the tools. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping

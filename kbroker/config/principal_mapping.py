@@ -17,7 +17,8 @@ _GROUP: Final = re.compile(r"\\(.)|\$(\d)")
 
 
 class Rule(Struct, frozen=True):
-    """pattern None: the subject as it is."""
+    """One rule of ssl.principal.mapping.rules. pattern: None keeps the subject. case: L, U or
+    empty."""
 
     pattern: re.Pattern[str] | None = None
     replacement: str = ""

@@ -97,12 +97,14 @@ class ColdShares:
         """Bytes by group, of those that have had records ahead which were not in the page cache."""
 
     def pause(self) -> None:
-        """Nobody scrapes: what the disk gives from now on counts for no group."""
+        """Stop counting, because no client scrapes: bytes read from the disk count for no group until
+        the next `note`."""
         self._counted = None
         self._accounts.clear()
 
     def note(self, directory: Directory, now_s: float) -> None:
-        """Add what the disk gave since the last call; the first one only reads the counters."""
+        """Add the bytes read from the disk since the last call; the first call only reads the
+        counters."""
         counts = partition_counters(self._shared, directory)[:, Counter.COLD_BYTES_OUT]
         counted: dict[Partition, int] = {}
         for row in np.flatnonzero(counts > 0).tolist():

@@ -27,10 +27,10 @@ from numba.core.funcdesc import FunctionDescriptor
 from numba.core.typing import signature
 
 NUMBERS = 1_000_000
-"""The number of functions that a process may number: they are in the names of what it compiles."""
+"""Size of a process's range of function numbers, which are in the names of compiled functions."""
 types: Any = numba_types
 SAME = (types.Number, types.Boolean, types.NoneType, types.Array)
-"""Types that mean the same in every process, and are called the same."""
+"""Types with the same meaning and the same name in every process."""
 NAMED: dict[str, Any] = {str(one): one for one in (*types.number_domain, types.boolean, types.none)}
 """The types of results without parts of their own."""
 TUPLE, CONSTANT = "tuple", "constant"

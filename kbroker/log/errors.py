@@ -2,9 +2,9 @@
 
 
 class CorruptLog(Exception):
-    """A file of a log does not hold what it must; the text names file and position.
+    """A file of a log is damaged; the text names file and position.
 
-    Recovery mends it when it can; a reader answers its client KAFKA_STORAGE_ERROR."""
+    Recovery repairs it if possible; a reader answers KAFKA_STORAGE_ERROR."""
 
 
 class UnsupportedFormat(CorruptLog):

@@ -117,7 +117,7 @@ class GroupTable:
 
     @contextmanager
     def closed_to_members(self, group_id: str) -> Iterator[None]:
-        """No member joins the group in between."""
+        """A block in which no member joins the group."""
         self._closed[group_id] += 1
         try:
             yield

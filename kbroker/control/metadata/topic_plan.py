@@ -49,8 +49,8 @@ class TopicPlan(Struct):
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
-"""Kafka's controller makes one record of each topic, partition and config, and no more of them in
-one operation."""
+"""Maximum of records in one operation of Kafka's controller, which writes one for each topic,
+partition and config."""
 
 Sites = Mapping[int, Sequence[str]]
 """Node id -> the log dirs of that site that accept new replicas."""

@@ -203,8 +203,7 @@ class ProducerTable:
 
 
 def _open_since(word: int) -> int:
-    """First offset of the open transaction as it is reported: -1 for none, however the last one
-    ended."""
+    """First offset of the open transaction, or -1. word: negative without an open transaction."""
     return max(word, -1)
 
 

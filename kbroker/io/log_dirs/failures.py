@@ -90,9 +90,9 @@ class LogDirFailures:
         self.dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def dir_not_synced(self, log_dir: str, error: OSError) -> bool:
-        """A log dir could not be synced at a stop, after its logs were closed. True: there were no
-        descriptors for it, so nothing has failed, but the next start must check the logs; their
-        checkpoints stay as they are."""
+        """A log dir could not be synced at a stop, after its logs were closed. Returns whether only
+        descriptors were missing: then the log dir stays online, and the next start checks its logs,
+        because their checkpoints stay unchanged."""
         if error.errno not in NO_DESCRIPTORS:
             self.dir_failed(log_dir, error)
             return False

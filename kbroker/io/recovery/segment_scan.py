@@ -197,7 +197,7 @@ def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
     if ends is None:
         return None
     largest, largest_offset = ends.last_timestamp, base + ends.last_timestamp_relative
-    # lowest: the entry's batch ends at the entry's offset, what it begins with is not known
+    # lowest: the entry's batch ends at the entry's offset; its base offset is not known
     scan = Scan(fds.log, log_bytes, base, start=ends.last_position, lowest_offset=base, crc_from=None)
     first_seen = False
     for rows, count in scan:

@@ -71,7 +71,7 @@ def find_decision(cache: int, kind: int, prefix: int, length: int) -> int:
 
 @inlined
 def _is_row(row: int, key_hash: int, key: int, length: int, by_id: bool) -> bool:
-    """Whether a row is what a scratch key names: the record's key, or group, topic id and
+    """Whether a row has a scratch key: the record's key, or, with by_id, group, topic id and
     partition."""
     if get(row, Committed.LIVE) == 0:
         return False

@@ -1,6 +1,6 @@
 """State of a share group: members, target assignment, and the partitions that are shared."""
 
-# ruff: noqa: ARG002 (what a Group is asked, a share group mostly has no answer to)
+# ruff: noqa: ARG002 (a share group answers most methods of Group without their arguments)
 
 from enum import StrEnum
 from typing import ClassVar
