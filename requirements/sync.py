@@ -65,7 +65,7 @@ def uv_environment() -> dict[str, str]:
 
 
 def install(*args: str) -> None:
-    """By uv, which is pinned, too, and takes a third of pip's time."""
+    """Install by uv, which is pinned, too, and takes a third of pip's time."""
     if not UV.exists():
         pip(
             "install", "--quiet", "--require-hashes", "--no-deps", "-r", str(ROOT / "requirements" / "uv.txt")

@@ -176,7 +176,7 @@ class Judge:
             )
 
     def judge_real_time(self) -> None:
-        """V20."""
+        """V20, real time."""
         if self.evidence.run.clock_steps:
             self.verdict.skip("V20", "the clients' clocks were set: their times have no order")
             return

@@ -56,6 +56,8 @@ REFUSED_HERE = re.compile(r"\blook(s|ed|ing)? at\b", re.IGNORECASE)
 # Headings of pages are nouns, never questions.
 ASKING_HEADING = re.compile(r"#{2,} (What|How|Who) ")
 ASKING_DOCSTRING = re.compile(r'^ *"""(What|How|Who|Which|Where) ')
+# A fragment whose noun is elsewhere: "Of a batch" for "Records of a batch".
+NOUNLESS_DOCSTRING = re.compile(r'^ *"""(Of|By|For|From|Until|Those|To|The same|So many|So much)\b')
 # The same in names: a bound is MAX_ or MIN_ of something.
 REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|tell|alike|entitled|complain|under_way|has_left|mortal|rung)(?![A-Za-z])"
@@ -315,6 +317,17 @@ def test_docstrings_name_the_thing() -> None:
         if ASKING_DOCSTRING.match(line)
     ]
     assert not found, 'as "The target assignment of a member" for "What a member shall have"'
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in tracked(".py")
+        if not name.startswith("tests/")
+        for number, line in enumerate(text_of(name).splitlines(), 1)
+        if NOUNLESS_DOCSTRING.match(line)
+    ]
+    assert not found, 'as "Records of a batch" for "Of a batch", "Host -> limit" for "By host"'
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:

@@ -19,7 +19,8 @@ _DAY = re.compile(r"(19[7-9][0-9]|2[0-9]{3})(?:(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|
 """2026 or 20260131: as milliseconds they are in the first hours of 1970."""
 MAX_MS = 253_402_300_799_999  # the end of the year 9999
 SECONDS = range(1_000_000_000, 10_000_000_000)
-"""Of `date +%s` in the years 2001 to 2286; as milliseconds they are in the spring of 1970."""
+"""Seconds since 1970 (`date +%s`) in the years 2001 to 2286. As milliseconds they would be in the
+spring of 1970."""
 TIME_HELP = (
     "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, or an age such as "
     "90s, 15m, 2h, 7d."

@@ -263,7 +263,7 @@ class Table(Generic[K, V]):
         return part[key]
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Paced."""
+        """All (key, value), paced."""
         for part in self._parts.all:
             yield from paced(part.items())
 

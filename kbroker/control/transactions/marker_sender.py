@@ -173,7 +173,7 @@ class Wait:
         waiting[self] = None
 
     def end(self) -> None:
-        """Resume."""
+        """Call `then` and stop the timer; nothing happens if the wait has ended already."""
         then, self._then = self._then, None
         if then is not None:
             self._timer.cancel()

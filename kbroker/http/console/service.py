@@ -43,7 +43,7 @@ _OTHERS = {
 }
 """Paths that are not in the table of routes, and their methods."""
 _TAIL = re.compile("/api/topics/(?P<topic>[^/]+)/tail")
-"""So is this one."""
+"""Path of the stream of a topic's new records, which is not in the table either."""
 
 
 class Stream(Struct):

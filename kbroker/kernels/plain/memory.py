@@ -163,7 +163,7 @@ def read_modify_write(operation: str) -> Callable[[int, int], int]:
 
 
 def fence() -> None:
-    """A lock orders memory."""
+    """A memory fence: to take a lock orders memory."""
     assert ATOMIC is not None
     with ATOMIC.held():
         pass

@@ -222,7 +222,7 @@ class OAuthExchange:
         self.ends_s = 0.0
 
     def guessed_user(self, token: bytes) -> str | None:  # noqa: ARG002  signatures cannot be guessed
-        """None."""
+        """None: a token is no guess at a password."""
         return None
 
     async def step(self, token: bytes) -> bytes:
