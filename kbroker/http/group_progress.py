@@ -48,7 +48,7 @@ OPEN_FILES = 64
 
 Key = tuple[str, str, int]
 Lagging = tuple[Key, int, PartitionImage]
-"""A place, and the offset of its first uncommitted record."""
+"""A key, the offset of its first uncommitted record, and the partition."""
 
 
 class GroupLag(Struct, frozen=True):
@@ -77,13 +77,13 @@ class History(Struct):
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
-class Place(Struct):
+class GroupPosition(Struct):
     """A group's position in a partition. timestamp_ms: of the first uncommitted record; -1:
     unknown.
 
     lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1:
     unknown. evicted: a part of the log is not in the page cache. segment, position: of its batch.
-    cold: bytes after it that were not in the page cache, when it or an earlier place of the group
+    cold: bytes after it that were not in the page cache, when it or an earlier position of the group
     was read: by the commit a fetch has brought them there."""
 
     offset: int
@@ -105,7 +105,7 @@ class GroupProgress:
         self._shared = shared
         self._page_cache = page_cache
         self._clock_s = clock_s
-        self._places: dict[Key, Place] = {}
+        self._positions: dict[Key, GroupPosition] = {}
         self._lags: dict[str, History] = {}
         self._last: Key | None = None
         self._open_files = OpenFiles(OPEN_FILES)
@@ -135,32 +135,32 @@ class GroupProgress:
         for group, topic, partition, offset in ranges.positions(groups, 2 * MAX_UNCOMMITTED):
             key = group.group_id, topic, partition
             uncommitted += offset is None
-            if uncommitted > MAX_UNCOMMITTED and key not in self._places:
+            if uncommitted > MAX_UNCOMMITTED and key not in self._positions:
                 continue
             if ranges.lag(topic, partition, offset):
                 kept.add(key)
                 start = ranges.start(topic, partition) if offset is None else offset
                 lagging.append((key, start, images[topic, partition]))
-            elif (caught_up := self._places.get(key)) is not None:
+            elif (caught_up := self._positions.get(key)) is not None:
                 self._cold.claim(*key, caught_up.cold, now_s)
         for group in groups:
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
             history.add(now_s, ranges.group_lag(group) or 0)
         self._lags = lags
         self.lagging_folders = frozenset(image.folder for _, _, image in lagging)
-        places = {key: place for key, place in self._places.items() if key in kept}
-        self._read(places, lagging, now_s)
-        self._places = places
+        positions = {key: position for key, position in self._positions.items() if key in kept}
+        self._read(positions, lagging, now_s)
+        self._positions = positions
         self._cold.settle(lags.keys(), now_s)
 
-    def _read(self, places: dict[Key, Place], lagging: Iterable[Lagging], now_s: float) -> None:
-        """Read the next places, and what their groups have passed since the last time."""
+    def _read(self, positions: dict[Key, GroupPosition], lagging: Iterable[Lagging], now_s: float) -> None:
+        """Read the next positions, and what their groups have passed since the last time."""
         began_s = self._clock_s()
         segments = SegmentBytes()
         for key, offset, image in self._next(lagging):
-            place = self._place(key, places.get(key), offset, image, segments, now_s)
-            if place is not None:
-                places[key] = place
+            position = self._position(key, positions.get(key), offset, image, segments, now_s)
+            if position is not None:
+                positions[key] = position
             self._last = key
             if self._clock_s() - began_s > MAX_READING_S:
                 break
@@ -172,15 +172,15 @@ class GroupProgress:
         first = 0 if self._last is None else bisect_right(ordered, self._last, key=itemgetter(0))
         return (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]
 
-    def _place(
+    def _position(
         self,
         key: Key,
-        known: Place | None,
+        known: GroupPosition | None,
         offset: int,
         image: PartitionImage,
         segments: SegmentBytes,
         now_s: float,
-    ) -> Place | None:
+    ) -> GroupPosition | None:
         reader = LogReader(image.folder, self._open_files)
         try:
             found = reader.locate(offset, *WHOLE_LOG)
@@ -209,29 +209,29 @@ class GroupProgress:
         cached = -1 if cached < 0 else cached * PAGESIZE
         evicted = not self._page_cache.holds_all_of(image.folder)
         stamp = timestamp_of(header, offset)
-        return Place(offset, stamp, history, found.segment_base, found.position, cold, cached, evicted)
+        return GroupPosition(offset, stamp, history, found.segment_base, found.position, cold, cached, evicted)
 
     # --- what is shown ---------------------------------------------------------------------------------
 
     def lag_of(self, group: str, topic: str, partition: int) -> GroupLag | None:
         """The lag of a partition; None when it has not been read yet."""
-        place = self._places.get((group, topic, partition))
-        if place is None:
+        position = self._positions.get((group, topic, partition))
+        if position is None:
             return None
         # a commit since the last refresh is newer than the timestamp: the lag shown is at most one
         # refresh too large
-        seconds = max(0.0, time.time() - place.timestamp_ms / 1000) if place.timestamp_ms >= 0 else None
-        size = place.lag_bytes.points[-1][1]
-        return GroupLag(seconds, int(size), self._cache_s(place, size))
+        seconds = max(0.0, time.time() - position.timestamp_ms / 1000) if position.timestamp_ms >= 0 else None
+        size = position.lag_bytes.points[-1][1]
+        return GroupLag(seconds, int(size), self._cache_s(position, size))
 
     @staticmethod
-    def _cache_s(place: Place, size: float) -> float | None:
-        if place.cached < 0:
+    def _cache_s(position: GroupPosition, size: float) -> float | None:
+        if position.cached < 0:
             return None
-        if not place.evicted:  # the cache grows with the log: there is no bound to reach yet
+        if not position.evicted:  # the cache grows with the log: there is no bound to reach yet
             return inf
-        margin = place.cached - size
-        growth = place.lag_bytes.growth()
+        margin = position.cached - size
+        growth = position.lag_bytes.growth()
         if margin <= 0:
             return 0.0
         return margin / growth if growth > 0 else inf

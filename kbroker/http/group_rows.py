@@ -30,7 +30,7 @@ OF_GROUP = "kafka_consumergroup_"
 EMPTY, UNKNOWN = -0.5, -1.0
 """Sizes of rows that have series last: an empty partition without a committed offset, and one that
 does not exist."""
-Place = tuple[str, str, str]
+Labels = tuple[str, str, str]
 """Labels: group, topic, partition."""
 
 
@@ -44,11 +44,11 @@ class GroupRows:
         self._progress = progress
         self._details = details
         self._max_rows = max_rows
-        self._shown: Shown[Place] = Shown(max_rows)
+        self._shown: Shown[Labels] = Shown(max_rows)
         self._shown_groups: Shown[str] = Shown(max_rows)
         self._shown_sums: Shown[tuple[str, str]] = Shown(max_rows)
         self._shown_letters: Shown[tuple[str, str]] = Shown(max_rows)
-        self._shown_seconds: frozenset[Place] = frozenset()
+        self._shown_seconds: frozenset[Labels] = frozenset()
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
         self._timed, self._letters, self._cold = (KeptLabels() for _ in range(3))
 
@@ -117,7 +117,7 @@ class GroupRows:
         families.add_all("kbroker_group_dead_letters_total", labels, [count for _, count in shown])
 
     def _seconds(self, families: Families, rows: Sequence["Row"]) -> None:
-        timed: defaultdict[str, list[tuple[Place, float]]] = defaultdict(list)
+        timed: defaultdict[str, list[tuple[Labels, float]]] = defaultdict(list)
         for row in rows:
             group, topic, partition = row.labels
             found = self._progress.lag_of(group, topic, int(partition)) if row.lag else None
@@ -168,12 +168,12 @@ class Row(Struct, frozen=True):
     """A partition that counts for a group. offset: committed; None if none is. lag: None if the
     partition does not exist."""
 
-    labels: Place
+    labels: Labels
     offset: int | None
     lag: int | None
 
 
-def _labels(found: Uncommitted) -> Place:
+def _labels(found: Uncommitted) -> Labels:
     return found.group.group_id, found.topic, str(found.partition)
 
 
@@ -190,7 +190,7 @@ def _size(row: Row) -> float:
 
 
 def _lags(
-    groups: Sequence[GroupSummary], ranges: LogRanges, max_rows: int, shown: AbstractSet[Place]
+    groups: Sequence[GroupSummary], ranges: LogRanges, max_rows: int, shown: AbstractSet[Labels]
 ) -> tuple[list[Row], int, dict[tuple[str, str], list[int]]]:
     """A row for each of the `max_rows` partitions with the largest lag that a group has never
     committed, and for those of them that are shown; for each partition of each group with a commit;
@@ -216,7 +216,7 @@ def _lags(
     return sorted(without, key=lambda row: row.labels) + rows, left_out, sums
 
 
-def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[Place]) -> list[Row]:
+def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[Labels]) -> list[Row]:
     """Rows of shown partitions without a committed offset, which count from their log start."""
     by_id = {group.group_id: group for group in groups}
     rows = []

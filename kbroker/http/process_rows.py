@@ -14,7 +14,7 @@ from kbroker.metrics import layout
 from kbroker.metrics.kafka import BROKER_TOPIC, REJECTED, REQUEST, REQUEST_TIMES
 from kbroker.metrics.labels import OTHER_STAGES, PHASES, STAGES, VALUES
 from kbroker.metrics.metric import Kind
-from kbroker.metrics.slots import PLACES, Place, bind
+from kbroker.metrics.slots import METRIC_WORDS, MetricWords, bind
 from kbroker.protocol.api_keys import ApiKey
 
 Words = NDArray[np.int64]
@@ -57,7 +57,7 @@ class ProcessRows(Struct, frozen=True):
     def add(self, families: Families) -> None:
         """Add every row of the catalogue that processes count, and its Kafka names."""
         apis = self._apis()
-        for place in PLACES.values():
+        for place in METRIC_WORDS.values():
             if place.metric.kind is Kind.HISTOGRAM:
                 self._histograms(families, place, apis)
             else:
@@ -76,7 +76,7 @@ class ProcessRows(Struct, frozen=True):
         used: list[int] = np.flatnonzero(words.reshape(layout.API_COUNT, -1).sum(axis=1)).tolist()
         return used
 
-    def _series(self, place: Place, apis: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
+    def _series(self, place: MetricWords, apis: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
         """(first word, label values) of the series that may have a value."""
         choices = []
         for label, count in zip(place.metric.labels, place.shape, strict=True):
@@ -91,7 +91,7 @@ class ProcessRows(Struct, frozen=True):
             found.append((place.start + number * place.width, tuple(name for _, name in chosen)))
         return found
 
-    def _numbers(self, families: Families, place: Place, apis: Sequence[int]) -> None:
+    def _numbers(self, families: Families, place: MetricWords, apis: Sequence[int]) -> None:
         metric = place.metric
         always = place.size <= ALWAYS
         names = process_names(self.shared)
@@ -107,7 +107,7 @@ class ProcessRows(Struct, frozen=True):
             elif (total := int(column.sum())) or always:
                 families.add(metric.name, values, total * metric.scale)
 
-    def _histograms(self, families: Families, place: Place, apis: Sequence[int]) -> None:
+    def _histograms(self, families: Families, place: MetricWords, apis: Sequence[int]) -> None:
         metric = place.metric
         names = process_names(self.shared)
         for word, values in self._series(place, apis):

@@ -24,7 +24,7 @@ WHOLE_LOG = (1 << 62, 0)  # an end after every segment
 UNKNOWN_INODE = -1
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """A batch in a segment: byte position and size, first and last offset."""
 
     segment_base: int
@@ -116,7 +116,7 @@ class LogReader:
         self._segments = [files.SegmentFile(base, UNKNOWN_INODE) for base in bases]
         self._bases, self._version = bases, version
 
-    def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> Place | None:
+    def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> BatchPosition | None:
         """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at
         the end.
 
@@ -130,7 +130,7 @@ class LogReader:
 
     def range(
         self,
-        place: Place,
+        place: BatchPosition,
         max_bytes: int,
         end_base: int,
         end_position: int,
@@ -245,7 +245,7 @@ class LogReader:
             self._segments[i] = files.SegmentFile(segment.base_offset, log.inode)
         return log
 
-    def _locate_at_once(self, offset: int, end_base: int, end_position: int, version: int) -> Place | None:
+    def _locate_at_once(self, offset: int, end_base: int, end_position: int, version: int) -> BatchPosition | None:
         """The common case in a few microseconds: the offset lies in the segment that the list
         names, and the files are those of the list. None in every other case."""
         bases = self._bases if version == self._version else self.base_offsets(version)
@@ -263,9 +263,9 @@ class LogReader:
         end = end_position if base == end_base else INT64_MAX
         if search.locate(log.fd, index.fd, -1, base, offset, 0, end, self._place) != Located.FOUND:
             return None
-        return place_of(base, self._place)
+        return batch_position(base, self._place)
 
-    def _locate_in(self, view: SegmentView, offset: int) -> Place | None:
+    def _locate_in(self, view: SegmentView, offset: int) -> BatchPosition | None:
         base, fd, place = view.base_offset, view.log.fd, self._place
         index = self.index(base, files.INDEX)
         found = Located.DAMAGED
@@ -274,7 +274,7 @@ class LogReader:
         if found == Located.DAMAGED:  # no index, or one that points between batches
             found = search.locate(fd, -1, 0, base, offset, 0, view.end, place)
         self.check(found, view)
-        return place_of(base, place) if found == Located.FOUND else None
+        return batch_position(base, place) if found == Located.FOUND else None
 
     def check(self, found: int, view: SegmentView) -> None:
         """Raise what a search kernel reports."""
@@ -286,7 +286,7 @@ class LogReader:
             raise CorruptLog(f"{name}: something else than a batch of format 2 below byte {view.end}")
 
 
-def place_of(segment_base: int, place: NDArray[np.int64]) -> Place:
-    """A Place from the words that a search kernel filled."""
+def batch_position(segment_base: int, place: NDArray[np.int64]) -> BatchPosition:
+    """A BatchPosition from the words that a search kernel filled."""
     position, base_offset, last_offset, size = place.tolist()
-    return Place(segment_base, position, base_offset, last_offset, size)
+    return BatchPosition(segment_base, position, base_offset, last_offset, size)

@@ -7,7 +7,7 @@ import numpy as np
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
-from kbroker.log.reader import LogReader, SegmentView, Walked, place_of
+from kbroker.log.reader import LogReader, SegmentView, Walked, batch_position
 from kbroker.log.record_times import first_record
 from kbroker.log.walk import PlacedBatch, read_batch
 
@@ -161,5 +161,5 @@ def _next_batch(reader: LogReader, view: SegmentView, position: int, timestamp: 
     reader.check(found, view)
     if found != Located.FOUND:
         return None
-    at = place_of(view.base_offset, place)
+    at = batch_position(view.base_offset, place)
     return PlacedBatch(at.segment_base, at.position, read_batch(view.log, at.position, at.size))

@@ -16,8 +16,8 @@ from kbroker.metrics.labels import VALUES
 from kbroker.metrics.metric import Kind, Metric, Source
 
 
-class Place(Struct, frozen=True):
-    """Place of a metric in a row: words [start, start + size); one series is `width` words."""
+class MetricWords(Struct, frozen=True):
+    """Words of a metric in a row: words [start, start + size); one series is `width` words."""
 
     metric: Metric
     start: int
@@ -30,7 +30,7 @@ class Place(Struct, frozen=True):
         return int(np.prod(self.shape, dtype=np.int64)) * self.width
 
 
-def _places() -> dict[str, Place]:
+def _metric_words() -> dict[str, MetricWords]:
     places = {}
     start = 0
     for metric in CATALOG:
@@ -38,13 +38,13 @@ def _places() -> dict[str, Place]:
             continue
         shape = tuple(len(VALUES[label]) for label in metric.labels)
         width = layout.HISTOGRAM_WORDS if metric.kind is Kind.HISTOGRAM else 1
-        place = places[metric.name] = Place(metric, start, shape, width)
+        place = places[metric.name] = MetricWords(metric, start, shape, width)
         start += place.size
     return places
 
 
-PLACES = _places()
-ROW_WORDS = -(-sum(place.size for place in PLACES.values()) // 512) * 512
+METRIC_WORDS = _metric_words()
+ROW_WORDS = -(-sum(place.size for place in METRIC_WORDS.values()) // 512) * 512
 """Words of one process's row, whole pages. Most are never touched, and untouched pages cost
 nothing."""
 
@@ -55,7 +55,7 @@ def bind(name: str, **labels: int | str) -> int:
     A label is given by value or by index; one that is left out counts as index 0, which gives the
     base of its values. KeyError for an unknown metric or label, ValueError for an unknown value.
     """
-    place = PLACES[name]
+    place = METRIC_WORDS[name]
     number = 0
     for label, count in zip(place.metric.labels, place.shape, strict=True):
         given = labels.pop(label, 0)
@@ -87,7 +87,7 @@ class Slots:
 
     def clear_gauges(self) -> None:
         """Set the gauges of a process that has ended to 0; counters stay."""
-        for place in PLACES.values():
+        for place in METRIC_WORDS.values():
             if place.metric.kind is Kind.GAUGE:
                 for number in range(place.start, place.start + place.size):
                     if self.words[number]:

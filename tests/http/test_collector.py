@@ -27,7 +27,7 @@ from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA, REQUEST, REQUEST_TIMES
 from kbroker.metrics.labels import OTHER_STAGES, STAGES, VALUES
 from kbroker.metrics.metric import Kind
-from kbroker.metrics.slots import PLACES, bind
+from kbroker.metrics.slots import METRIC_WORDS, bind
 from tests.http.scene import IO, NETWORK, SOURCES, Scene
 
 
@@ -373,7 +373,7 @@ def _fill_everything(scene: Scene) -> None:
     use = ClientUse((), tuple(QuotaUse(key, "u", "c", 1.0, 0.5, 1, 2) for key in USER_KEYS))
     scene.view.pushed = ClientMetrics(1, 0, (PushingClient("c", "i", "s", "1", "::1", samples),), use)
     StoreCopyStates([str(scene.folder)], scene.shared).put([str(scene.folder)], [])
-    for place in PLACES.values():
+    for place in METRIC_WORDS.values():
         for index in range(min(3, max(1, place.size // place.width))):
             word = place.start + index * place.width
             for process in (*SOURCES, scene.shared.supervisor_row):

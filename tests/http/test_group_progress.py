@@ -274,13 +274,13 @@ def test_places_on_a_slow_disk_are_read_in_parts(tmp_path: Path, monkeypatch: py
     scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("wide",)),)
     scene.collector.text()
     progress = scene.collector.progress
-    place = progress._place
+    position = progress._position
 
     def slow(*arguments: Any) -> Any:
         scene.now += 1
-        return place(*arguments)
+        return position(*arguments)
 
-    monkeypatch.setattr(progress, "_place", slow)
+    monkeypatch.setattr(progress, "_position", slow)
     for expected in ([0, 1, 2], [0, 1, 2, 3, 4, 5]):
         progress.refresh(scene.view.directory, scene.view.groups)
         read = [number for number in range(6) if progress.lag_of("billing", "wide", number) is not None]

@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics import layout
-from kbroker.metrics.slots import PLACES, ROW_WORDS, Slots, bind, private
+from kbroker.metrics.slots import METRIC_WORDS, ROW_WORDS, Slots, bind, private
 from tests.forked_child import ForkedChild
 
 FRONT = {
@@ -36,12 +36,12 @@ FRONT = {
 
 def test_the_numbers_that_kernels_compile_in_are_those_of_the_catalogue() -> None:
     assert {name: bind(name) for name in FRONT} == FRONT
-    ends = [PLACES[name].start + PLACES[name].size for name in FRONT]
+    ends = [METRIC_WORDS[name].start + METRIC_WORDS[name].size for name in FRONT]
     assert max(ends) == layout.FRONT_WORDS
 
 
 def test_no_two_series_share_a_word() -> None:
-    spans = sorted((place.start, place.start + place.size) for place in PLACES.values())
+    spans = sorted((place.start, place.start + place.size) for place in METRIC_WORDS.values())
     assert all(end == start for (_, end), (start, _) in pairwise(spans))
     assert spans[0][0] == 0
     assert spans[-1][1] <= ROW_WORDS

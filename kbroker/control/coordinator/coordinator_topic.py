@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 READY_S: Final = 2.0
 """Maximum time that a request waits for the load of partitions after its beginning: most need
 milliseconds, but a disk may hang."""
-Place = tuple[int, str]
+WorkerDir = tuple[int, str]
 """The IO worker and the log dir of a partition's log."""
 
 
 class Loads(NamedTuple):
-    """The loads of one place, one after the other. began_s: of the loop's clock."""
+    """Loads from one worker and log dir, one after the other. began_s: of the loop's clock."""
 
     task: "asyncio.Task[None]"
     began_s: float
@@ -47,10 +47,10 @@ class CoordinatorTopic:
         self.loaded: set[int] = set()
         self._broker = broker
         self._machine: Machine | None = None
-        self._loading: dict[Place, Loads] = {}
-        self._again: set[Place] = set()
+        self._loading: dict[WorkerDir, Loads] = {}
+        self._again: set[WorkerDir] = set()
         """Places whose loads begin again when they have ended."""
-        self._replaying: dict[int, Place] = {}
+        self._replaying: dict[int, WorkerDir] = {}
         self._replayed: set[int] = set()
         """Partitions that are not loaded because their last records are not acknowledged."""
         self._uncertain: dict[int, bool] = {}
@@ -130,7 +130,7 @@ class CoordinatorTopic:
     async def load(self, timeout_s: float | None = None) -> None:
         """Replay every partition of the topic that is not loaded yet, and whose IO worker has
         opened its logs; an unreadable partition stays unloaded, and those of a topic that is
-        deleted meanwhile. A place does not wait for others: its disk may hang. timeout_s: the
+        deleted meanwhile. No log dir is waited for by the others: its disk may hang. timeout_s: the
         maximum time to wait; the loads continue."""
         self._begin_loads()
         if self._loading:
@@ -140,13 +140,13 @@ class CoordinatorTopic:
         topic = self._broker.catalogue.get(self.topic)
         if topic is None:
             return
-        due = [_place(each) for each in topic.partitions if self._is_due(each)]
-        for place in dict.fromkeys([*due, *self._replaying.values()]):
-            if place in self._loading:
-                self._again.add(place)
+        due = [_worker_dir(each) for each in topic.partitions if self._is_due(each)]
+        for source in dict.fromkeys([*due, *self._replaying.values()]):
+            if source in self._loading:
+                self._again.add(source)
             else:
                 began_s = asyncio.get_running_loop().time()
-                self._loading[place] = Loads(self._background.start(self._load_from(place)), began_s)
+                self._loading[source] = Loads(self._background.start(self._load_from(source)), began_s)
         if self._broker.log_openings.pending(self.topic) and not self._awaits_logs:
             self._awaits_logs = True
             self._background.start(self._load_when_open())
@@ -165,25 +165,25 @@ class CoordinatorTopic:
             return False
         return self._broker.is_online(partition) or not self._broker.log_openings.pending(self.topic)
 
-    async def _load_from(self, place: Place) -> None:
-        """Load the partitions of a place."""
+    async def _load_from(self, source: WorkerDir) -> None:
+        """Load the partitions of one worker and log dir."""
         tables = windows_of(self.machine)
         try:
             while True:
-                self._again.discard(place)
+                self._again.discard(source)
                 topic = self._broker.catalogue.get(self.topic)
                 for partition in topic.partitions if topic else ():
-                    if _place(partition) == place and self._is_due(partition):
+                    if _worker_dir(partition) == source and self._is_due(partition):
                         await self._load_one(topic, partition, tables)
                     if not self._is_current(topic):
                         break
-                if place not in self._again:
+                if source not in self._again:
                     return
         finally:
-            del self._loading[place]
+            del self._loading[source]
 
     async def _load_one(self, topic: Topic | None, partition: Partition, tables: LogWindows) -> None:
-        self._replaying[partition.index] = _place(partition)
+        self._replaying[partition.index] = _worker_dir(partition)
         try:
             await load_partition(self._broker, partition, self.machine, tables)
         except KafkaError as error:
@@ -282,5 +282,5 @@ class CoordinatorTopic:
         return partition
 
 
-def _place(partition: Partition) -> Place:
+def _worker_dir(partition: Partition) -> WorkerDir:
     return partition.worker, partition.leader.log_dir

@@ -11,7 +11,7 @@ from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.layout import Slot, SlotState
 
 Pairs = list[tuple[Partition, Replica]]
-Place = tuple[int, bool, bool, bool, bool]
+CopyState = tuple[int, bool, bool, bool, bool]
 """A copy compared with its leader: its log end; whether it follows (online, in the leader's epoch);
 whether it has the leader's records of the last check; whether it has all of them; whether it has
 those that an in-sync replica must have."""
@@ -39,12 +39,12 @@ class Lag:
     def find(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
         """(in-sync replicas that lag for longer than max_lag_ns, others that have caught up)."""
         pairs = [(p, r) for p in partitions for r in p.replicas if r is not p.leader]
-        places = self._places(pairs)
+        states = self._copy_states(pairs)
         now_ns = self._clock_ns()
         late, joining = [], []
         left: dict[int, int] = {}
-        for (partition, replica), place in zip(pairs, places, strict=True):
-            end, follows, has_caught_up, is_level, may_join = place
+        for (partition, replica), state in zip(pairs, states, strict=True):
+            end, follows, has_caught_up, is_level, may_join = state
             if follows and is_level:
                 replica.caught_up_ns = now_ns
             elif (follows and has_caught_up) or not replica.caught_up_ns:  # or its first check
@@ -61,8 +61,8 @@ class Lag:
         self._ends = {p.slot: int(self._words[p.slot, Slot.LOG_END]) for p in partitions}
         return late, joining
 
-    def _places(self, pairs: Pairs) -> Iterator[Place]:
-        """The place of each copy; computed on columns, because there may be many."""
+    def _copy_states(self, pairs: Pairs) -> Iterator[CopyState]:
+        """The state of each copy; computed on columns, because there may be many."""
         words = self._words
         leaders = np.array([p.slot for p, _ in pairs], np.int64)
         copies = np.array([r.slot for _, r in pairs], np.int64)

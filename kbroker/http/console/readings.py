@@ -19,7 +19,7 @@ from kbroker.ipc.layout import Counter, ProcessLine
 from kbroker.ipc.shared import Shared
 from kbroker.metrics import layout as ml
 from kbroker.metrics.labels import PHASES, VALUES
-from kbroker.metrics.slots import PLACES, bind
+from kbroker.metrics.slots import METRIC_WORDS, bind
 
 log = logging.getLogger(__name__)
 
@@ -93,15 +93,15 @@ class Reader:
         totals = reading.totals
         for name, metric in COUNTERS.items():
             totals[name] = self._sum(bind(metric))
-        requests = PLACES["kbroker_requests_total"]
+        requests = METRIC_WORDS["kbroker_requests_total"]
         totals["requests"] = self._sum(requests.start, requests.size)
-        errors = PLACES["kbroker_request_errors_total"]
+        errors = METRIC_WORDS["kbroker_request_errors_total"]
         counted = self._shared.metrics[:, errors.start : errors.start + errors.size].sum(axis=0)
         by_error = counted.reshape(errors.shape).sum(axis=0)
         totals["errors"] = int(by_error.sum() - by_error[ERROR_FREE])
-        connections = PLACES["kbroker_connections"]
+        connections = METRIC_WORDS["kbroker_connections"]
         totals["connections"] = self._sum(connections.start, connections.size)
-        deaths = PLACES["kbroker_process_deaths_total"]
+        deaths = METRIC_WORDS["kbroker_process_deaths_total"]
         reading.deaths = self._sum(deaths.start, deaths.size)
         for api in APIS:
             for phase in PHASES:

@@ -47,11 +47,11 @@ _TAIL = re.compile("/api/topics/(?P<topic>[^/]+)/tail")
 
 
 class Stream(Struct):
-    """Events, the place that they have until they end, and whether the client may still see
+    """Events, the slot that they have until they end, and whether the client may still see
     them."""
 
     events: Iterator[bytes]
-    place: streams.Place
+    slot: streams.StreamSlot
     is_allowed: Callable[[], bool]
 
 
@@ -113,13 +113,13 @@ class Console:
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, stream: Stream, begin: Callable[[], None]) -> None:
-        """Send a stream to its end, then free its place. begin: sends the answer's head, to a
+        """Send a stream to its end, then free its slot. begin: sends the answer's head, to a
         client that may be gone."""
         try:
             begin()
-            streams.send(connection, stream.events, stream.place, stream.is_allowed)
+            streams.send(connection, stream.events, stream.slot, stream.is_allowed)
         finally:
-            self._streams.leave(stream.place)
+            self._streams.leave(stream.slot)
 
     # --- paths -----------------------------------------------------------------------------------------
 
@@ -187,8 +187,8 @@ class Console:
         return self._stream(peer, session, events())
 
     def _stream(self, peer: str, session: Session | None, events: Iterator[bytes]) -> Reply:
-        place = self._streams.enter(peer)
-        if place is None:
+        slot = self._streams.enter(peer)
+        if slot is None:
             raise unavailable("too many streams are open, close a page")
         headers = {
             "Content-Type": "text/event-stream",
@@ -197,7 +197,7 @@ class Console:
         }
         token = session.token if session is not None else None
         is_allowed = lambda: token is None or self._sessions.of(token) is not None  # noqa: E731
-        return Reply(headers=headers, stream=Stream(events, place, is_allowed))
+        return Reply(headers=headers, stream=Stream(events, slot, is_allowed))
 
     def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         if method not in ("GET", "HEAD"):

@@ -21,15 +21,15 @@ MAX_STREAMS = 16
 SEND_S = 10.0
 """A client that takes longer to read one event is disconnected."""
 MIN_S = 10.0
-"""A stream keeps its place for at least this time, even if others wait."""
+"""A stream keeps its slot for at least this time, even if others wait."""
 MAX_S = 3600.0
 """Maximum age of a stream. The page reconnects."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
 
 
-class Place:
-    """The place of one stream. peer: network of its client. has_ended: it has given way to
+class StreamSlot:
+    """The slot of one stream. peer: network of its client. has_ended: it has given way to
     another."""
 
     def __init__(self, peer: str, now_s: float) -> None:
@@ -41,38 +41,38 @@ class Place:
 class Streams:
     """Runs in: http. Owner: the console. Thread-safe.
 
-    No stream excludes others for long: when there is no room, a stream that had its place for
+    No stream excludes others for long: when there is no room, a stream that had its slot for
     MIN_S gives way: one of the address that has most of them, and of those the oldest."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._places: list[Place] = []  # the oldest first
+        self._slots: list[StreamSlot] = []  # the oldest first
         self._lock = threading.Lock()
 
-    def enter(self, peer: str) -> Place | None:
-        """Take a place; `leave` frees it. None if there is none."""
+    def enter(self, peer: str) -> StreamSlot | None:
+        """Take a slot; `leave` frees it. None if there is none."""
         now = self._clock_s()
         with self._lock:
-            if len(self._places) >= MAX_STREAMS and not self._make_room(now):
+            if len(self._slots) >= MAX_STREAMS and not self._make_room(now):
                 return None
-            place = Place(network_of(peer), now)
-            self._places.append(place)
-            return place
+            slot = StreamSlot(network_of(peer), now)
+            self._slots.append(slot)
+            return slot
 
-    def leave(self, place: Place) -> None:
+    def leave(self, slot: StreamSlot) -> None:
         """A stream has ended."""
         with self._lock:
-            if place in self._places:
-                self._places.remove(place)
+            if slot in self._slots:
+                self._slots.remove(slot)
 
     def _make_room(self, now_s: float) -> bool:
-        counts = Counter(place.peer for place in self._places)
-        late = [place for place in self._places if now_s - place.began_s >= MIN_S]
+        counts = Counter(slot.peer for slot in self._slots)
+        late = [slot for slot in self._slots if now_s - slot.began_s >= MIN_S]
         if not late:
             return False
-        victim = min(late, key=lambda place: -counts[place.peer])
+        victim = min(late, key=lambda slot: -counts[slot.peer])
         victim.has_ended = True
-        self._places.remove(victim)
+        self._slots.remove(victim)
         return True
 
 
@@ -122,14 +122,14 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
 
 
 def send(
-    connection: socket.socket, events: Iterator[bytes], place: Place, is_allowed: Callable[[], bool]
+    connection: socket.socket, events: Iterator[bytes], slot: StreamSlot, is_allowed: Callable[[], bool]
 ) -> None:
     """Send until the client disconnects or stops reading, or the stream reaches its maximum age,
     gives way to another or is no longer allowed, which is checked before each event. Raises
     OSError."""
     ends = time.monotonic() + MAX_S
     for data in events:
-        if time.monotonic() > ends or place.has_ended or _is_gone(connection) or not is_allowed():
+        if time.monotonic() > ends or slot.has_ended or _is_gone(connection) or not is_allowed():
             return
         if data:
             connection.settimeout(SEND_S)  # of the whole event: over TLS, too, sendall has one deadline

@@ -14,7 +14,7 @@ from kbroker.kernels.linking.areas import Area, Function
 from kbroker.kernels.linking.object_file import (
     X86_64,
     ObjectFile,
-    Place,
+    SpecialSection,
     Relocation,
     Section,
     SectionFlag,
@@ -155,9 +155,9 @@ class Linker:
         """The address of a symbol; None if it is in no object file."""
         if symbol.kind > SymbolType.SECTION:
             raise CannotLink(f"{symbol.name}: a symbol of type {symbol.kind}")
-        if symbol.section == Place.UNDEFINED:
+        if symbol.section == SpecialSection.UNDEFINED:
             return self._defined.get(symbol.name) or self._common.get(symbol.name)
-        if symbol.section == Place.COMMON:
+        if symbol.section == SpecialSection.COMMON:
             if symbol.name in self._defined:
                 return self._defined[symbol.name]
             if symbol.name not in self._common:

@@ -38,7 +38,7 @@ class SectionFlag(IntEnum):
     TLS = 0x400
 
 
-class Place(IntEnum):
+class SpecialSection(IntEnum):
     """st_shndx of a symbol that is in no section."""
 
     UNDEFINED = 0
@@ -68,7 +68,7 @@ class Section(Struct, frozen=True):
 
 
 class Symbol(Struct, frozen=True):
-    """section: its number, or a `Place`. value: the offset there; of a common one its alignment."""
+    """section: its number, or a `SpecialSection`. value: the offset there; of a common one its alignment."""
 
     name: str
     kind: int
@@ -130,7 +130,7 @@ class ObjectFile:
 
     def _symbol(self, fields: tuple[int, ...], names: int) -> Symbol:
         name, info, _, section, value, size = fields
-        if section >= len(self.sections) and section not in (Place.ABSOLUTE, Place.COMMON):
+        if section >= len(self.sections) and section not in (SpecialSection.ABSOLUTE, SpecialSection.COMMON):
             raise ValueError("a symbol in a section that does not exist")
         return Symbol(self._name(names + name), info & 15, info >> 4 == 0, section, value, size)
 

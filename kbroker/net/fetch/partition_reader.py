@@ -16,7 +16,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
-from kbroker.log.reader import FileRange, LogReader, Place
+from kbroker.log.reader import FileRange, LogReader, BatchPosition
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.read_table import ReadTable
@@ -44,7 +44,7 @@ class Reading(Struct):
     log_start: int = -1
     leader_epoch: int = -1
     slot: int = -1
-    place: Place | None = None
+    place: BatchPosition | None = None
     range: FileRange | None = None
     aborted: list[AbortedTransaction] | None = None
     diverging: tuple[int, int] | None = None
@@ -276,7 +276,7 @@ class PartitionReader:
 
     @staticmethod
     def _upper(
-        reader: LogReader, reading: Reading, place: Place, end: int, base: int, position: int, version: int
+        reader: LogReader, reading: Reading, place: BatchPosition, end: int, base: int, position: int, version: int
     ) -> int:
         """An offset after the last fetched batch: exact enough to find its aborted transactions."""
         assert reading.range is not None

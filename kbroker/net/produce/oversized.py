@@ -36,7 +36,7 @@ May = Callable[[str], bool]
 """Whether the client may write to a topic, or use a transactional id."""
 
 
-class Place(NamedTuple):
+class RefusedTopic(NamedTuple):
     """A topic of the request. partitions: how many the client may write to. unknown: the error of
     the others."""
 
@@ -58,16 +58,16 @@ def refuse(
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError,
     TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
-    whole, places = _refusal_of_all(may_use_id, request), list[Place]()
+    whole, refused = _refusal_of_all(may_use_id, request), list[RefusedTopic]()
     named = [topic for topic in paced(request.topic_data) if topic.partition_data]
     if whole is None:
-        places = [_place(topics, may, header.api_version, topic) for topic in paced(named)]
-        if len(_producers(places, header.api_version)) > 1:
+        refused = [_refused_topic(topics, may, header.api_version, topic) for topic in paced(named)]
+        if len(_producers(refused, header.api_version)) > 1:
             whole = Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, SEVERAL_PRODUCERS)
     if whole is not None:
-        places = [Place(topic, 0, ErrorCode.NONE) for topic in paced(named)]
-    response = ProduceResponse([_refused(each, whole) for each in paced(places)])
-    emptied(places)
+        refused = [RefusedTopic(topic, 0, ErrorCode.NONE) for topic in paced(named)]
+    response = ProduceResponse([_refused(each, whole) for each in paced(refused)])
+    emptied(refused)
     emptied(named)
     release(request)
     if request.acks == 0:
@@ -87,35 +87,35 @@ def _refusal_of_all(may_use_id: May, request: ProduceRequest) -> Refusal | None:
     return None
 
 
-def _place(topics: Topics, may: May, version: int, topic: TopicProduceData) -> Place:
+def _refused_topic(topics: Topics, may: May, version: int, topic: TopicProduceData) -> RefusedTopic:
     by_id = version >= ProduceVersion.TOPIC_IDS
     known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     name = topic.name if known is None else known.name
     if (known is not None or not by_id) and not may(name):
-        return Place(topic, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return RefusedTopic(topic, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if known is None:
-        return Place(topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return Place(topic, len(known.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return RefusedTopic(topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return RefusedTopic(topic, len(known.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _producers(places: list[Place], version: int) -> set[bytes]:
+def _producers(refused: list[RefusedTopic], version: int) -> set[bytes]:
     """The transactional producers, as `admit_kernel.has_several_producers` counts them: a batch
     does not count whose partition is refused before."""
     found = set[bytes]()
-    for place in places:
-        for part in paced(place.topic.partition_data if place.partitions else ()):
+    for topic in refused:
+        for part in paced(topic.topic.partition_data if topic.partitions else ()):
             producer = producer_of_only_batch(part.records or b"", version)
-            if producer is not None and 0 <= part.index < place.partitions:
+            if producer is not None and 0 <= part.index < topic.partitions:
                 found.add(producer)
     return found
 
 
-def _refused(place: Place, whole: Refusal | None) -> TopicProduceResponse:
-    refused = TopicProduceResponse(place.topic.name, place.topic.topic_id)
+def _refused(topic: RefusedTopic, whole: Refusal | None) -> TopicProduceResponse:
+    refused = TopicProduceResponse(topic.topic.name, topic.topic.topic_id)
     too_many = Refusal(ErrorCode.INVALID_REQUEST, TOO_MANY)
-    unknown = Refusal(place.unknown)
-    for part in paced(place.topic.partition_data):
-        code, text = whole or (too_many if 0 <= part.index < place.partitions else unknown)
+    unknown = Refusal(topic.unknown)
+    for part in paced(topic.topic.partition_data):
+        code, text = whole or (too_many if 0 <= part.index < topic.partitions else unknown)
         refused.partition_responses.append(
             PartitionProduceResponse(part.index, code, -1, -1, -1, error_message=text)
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.http.console import streams
-from kbroker.http.console.streams import Place, Streams
+from kbroker.http.console.streams import StreamSlot, Streams
 from tests.http.tls_store import put, tls_of, trusting
 
 
@@ -113,7 +113,7 @@ def test_a_stream_ends_when_its_session_does() -> None:
     near, far = socket.socketpair()
     answers = iter([True, True, False])
     with near, far:
-        streams.send(near, repeat(b"event"), Place("a", 0.0), lambda: next(answers))
+        streams.send(near, repeat(b"event"), StreamSlot("a", 0.0), lambda: next(answers))
         assert far.recv(100) == b"event" * 2
 
 
@@ -137,6 +137,6 @@ def test_a_client_that_reads_one_record_of_tls_after_the_other_is_disconnected(
     ours = tls_of(store).wrap(near)
     ours.do_handshake()
     with ours, pytest.raises(TimeoutError):
-        streams.send(ours, iter([bytes(8 << 20)]), Place("a", 0.0), allowed)
+        streams.send(ours, iter([bytes(8 << 20)]), StreamSlot("a", 0.0), allowed)
     stop.set()
     reader.join()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.kernels.linking.object_file import X86_64, ObjectFile, Place, SectionType
+from kbroker.kernels.linking.object_file import X86_64, ObjectFile, SpecialSection, SectionType
 from tests.kernels.linking.objects import NAMES, compiled
 
 SMALL = """
@@ -22,8 +22,8 @@ def test_sections_symbols_and_relocations() -> None:
     assert file.machine == X86_64
     by_name = {one.name: one for one in file.symbols}
     assert all(file.sections[by_name[name].section].content for name in NAMES)
-    assert by_name["labs"].section == Place.UNDEFINED
-    assert (by_name["environment"].section, by_name["environment"].size) == (Place.COMMON, 8)
+    assert by_name["labs"].section == SpecialSection.UNDEFINED
+    assert (by_name["environment"].section, by_name["environment"].size) == (SpecialSection.COMMON, 8)
     assert by_name["counter"].local
     zeros = file.sections[by_name["zeros"].section]
     assert (zeros.kind, zeros.content, zeros.size >= 72) == (SectionType.NOBITS, b"", True)

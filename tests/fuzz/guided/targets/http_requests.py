@@ -119,7 +119,7 @@ class _Ports:
 
     def _end_stream(self, _: object, stream: Any, begin: Any) -> None:
         begin()
-        self._console._streams.leave(stream.place)
+        self._console._streams.leave(stream.slot)
 
     def __call__(self, data: bytes) -> None:
         sent = data[1:].replace(b"$CSRF", self._csrf)
