@@ -47,7 +47,7 @@ from kbroker.cli.options import Topics, connected, examples
 from kbroker.cli.output import print_json, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
-from kbroker.cli.record_format import Part, Shown, compile_format, tamed, to_json, unescape
+from kbroker.cli.record_format import Part, ConsumedRecord, compile_format, tamed, to_json, unescape
 from kbroker.cli.schema_source import SchemaSource
 from kbroker.config.whole_numbers import whole_number
 
@@ -176,12 +176,12 @@ def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int 
     return print_records(reader, reader if tail is None else _last(reader, tail), render, decoder)
 
 
-def _last(reader: Reader, count: int) -> Iterator[list[Shown]]:
+def _last(reader: Reader, count: int) -> Iterator[list[ConsumedRecord]]:
     yield _whole(reader, last_records(reader, count))
 
 
 def print_records(
-    reader: OpenReader, lists: Iterable[list[Shown]], render: Part, decoder: Decoder | None
+    reader: OpenReader, lists: Iterable[list[ConsumedRecord]], render: Part, decoder: Decoder | None
 ) -> tuple[int, int]:
     """Prints lists of records; reader.printed() is called after each. Returns (records, bytes of
     keys and values)."""
@@ -295,7 +295,7 @@ def renderer_of(
     if printed["k"]:
         fields.append(lambda record: b"null" if record.key is None else clean(record.key))
 
-    def render(record: Shown) -> bytes:
+    def render(record: ConsumedRecord) -> bytes:
         value = b"null" if record.value is None else clean(record.value)
         return separator.join([*(field(record) for field in fields), value]) + delimiter
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, Unreachable, explain
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, partitions_of
-from kbroker.cli.record_format import Shown, headers_of
+from kbroker.cli.record_format import ConsumedRecord, headers_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -90,7 +90,7 @@ class Reader:
         else:
             self._assign(chosen, start)
 
-    def __iter__(self) -> Iterator[list[Shown]]:
+    def __iter__(self) -> Iterator[list[ConsumedRecord]]:
         left = self.bounds.max_messages
         idle_since = answered_at = time.monotonic()
         has_joined = self._assigned
@@ -195,7 +195,7 @@ class Reader:
     def _at_end(self) -> bool:
         return self._bounded and self._assigned and not self._open
 
-    def _take(self, left: int | None) -> list[Shown]:
+    def _take(self, left: int | None) -> list[ConsumedRecord]:
         """The next records; an empty list if none arrived for a while."""
         first = self.consumer.poll(POLL_S)
         if first is None:
@@ -204,14 +204,14 @@ class Reader:
             return []
         more = min(MANY, left) - 1 if left is not None else MANY
         messages = [first, *(self.consumer.consume(more, 0) if more > 0 else ())]
-        return [record for message in messages if (record := self._shown(message)) is not None]
+        return [record for message in messages if (record := self._record(message)) is not None]
 
-    def _shown(self, message: "Message") -> Shown | None:
+    def _record(self, message: "Message") -> ConsumedRecord | None:
         partition = (message.topic() or "", message.partition() or 0)
         if (error := message.error()) is not None:
             self._on_error(error, partition)
             return None
-        record = shown(message)
+        record = consumed_record(message)
         if self._is_past_bounds(partition, record.offset, record.timestamp):
             return None
         if record.offset + 1 >= self._ends.get(partition, NO_END):
@@ -250,9 +250,9 @@ def check_reachable(broker: Connection, client: Any) -> None:
         raise explain(error) or Unreachable(str(error)) from error
 
 
-def shown(message: "Message") -> Shown:
+def consumed_record(message: "Message") -> ConsumedRecord:
     """The record of a message without an error."""
     kind, timestamp = message.timestamp()
     headers = headers_of(message)
     place = message.topic() or "", message.partition() or 0, message.offset() or 0
-    return Shown(*place, timestamp if kind else -1, message.key(), message.value(), headers)
+    return ConsumedRecord(*place, timestamp if kind else -1, message.key(), message.value(), headers)

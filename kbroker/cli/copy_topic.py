@@ -15,7 +15,7 @@ from kbroker.cli.failures import CommandFailed, explain, result_of
 from kbroker.cli.options import DryRun, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.produce import ALL_SIZES, Sending, summary
-from kbroker.cli.record_format import UNREADABLE, Shown
+from kbroker.cli.record_format import UNREADABLE, ConsumedRecord
 from kbroker.cli.record_lines import NewRecord
 from kbroker.cli.topic_description import describe_topic, of_new_topic
 
@@ -155,7 +155,7 @@ def _copy_records(broker: Connection, source: str, target: str, *, keep_partitio
     return f"{target}: {summary(sending.sent, sending.sent_bytes, time.monotonic() - began)}"
 
 
-def _again(record: Shown, keep_partition: bool) -> NewRecord:
+def _again(record: ConsumedRecord, keep_partition: bool) -> NewRecord:
     """The record to write. Raises CommandFailed for one that librdkafka would change."""
     if record.timestamp == 0:
         raise CommandFailed(

@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
-from kbroker.cli.record_format import Decoded, Shown
+from kbroker.cli.record_format import Decoded, ConsumedRecord
 from kbroker.cli.schema_source import Schema, SchemaSource
 from kbroker.http.registry.formats import decode
 from kbroker.http.registry.formats.decode import Decode
@@ -31,7 +31,7 @@ class Decoder:
         self._known: dict[int, Decode] = {}
         self.undecoded = 0
 
-    def __call__(self, record: Shown) -> Shown:
+    def __call__(self, record: ConsumedRecord) -> ConsumedRecord:
         """The record with its value (and key, if keys are decoded) as JSON. Raises
         CommandFailed."""
         value = self._field(record, "value", record.value)
@@ -39,7 +39,7 @@ class Decoder:
             value=value, key=self._field(record, "key", record.key) if self._keys else record.key
         )
 
-    def _field(self, record: Shown, name: str, content: bytes | None) -> bytes | None:
+    def _field(self, record: ConsumedRecord, name: str, content: bytes | None) -> bytes | None:
         if content is None:
             return None
         if len(content) < _PREFIX.size or content[0] != _MAGIC:
@@ -86,5 +86,5 @@ def _finite(value: Any) -> Any:
     return [_finite(one) for one in value] if isinstance(value, list) else value
 
 
-def _place(record: Shown) -> str:
+def _place(record: ConsumedRecord) -> str:
     return f"{record.topic}-{record.partition} offset {record.offset}"

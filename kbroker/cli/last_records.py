@@ -5,7 +5,7 @@ from collections import Counter
 
 from kbroker.cli.consuming import Reader
 from kbroker.cli.partitions import Partition
-from kbroker.cli.record_format import Shown
+from kbroker.cli.record_format import ConsumedRecord
 
 WIDER = 4  # factor by which it reads further back if a partition's last offsets have too few records
 
@@ -15,9 +15,9 @@ class Latest:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._heap: list[tuple[int, str, int, int, Shown]] = []
+        self._heap: list[tuple[int, str, int, int, ConsumedRecord]] = []
 
-    def add(self, record: Shown) -> None:
+    def add(self, record: ConsumedRecord) -> None:
         """Topic, partition and offset order records of the same millisecond, and make the key
         unique."""
         entry = (record.timestamp, record.topic, record.partition, record.offset, record)
@@ -26,12 +26,12 @@ class Latest:
         else:
             heapq.heappushpop(self._heap, entry)
 
-    def records(self) -> list[Shown]:
+    def records(self) -> list[ConsumedRecord]:
         """The records in order of time."""
         return [entry[-1] for entry in sorted(self._heap)]
 
 
-def last_records(reader: Reader, count: int) -> list[Shown]:
+def last_records(reader: Reader, count: int) -> list[ConsumedRecord]:
     """The last `count` records of the partitions; starts to read that many offsets before their
     ends.
 

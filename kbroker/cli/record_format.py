@@ -1,7 +1,7 @@
 r"""Format strings of `consume -f`, as of kcat: %t topic, %p partition, %o offset, %k key, %s value,
 ...
 
-Pure: a record is any object with the fields of `Shown`, the output is bytes.
+Pure: a record is any object with the fields of `ConsumedRecord`, the output is bytes.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.output import json_text
 
-Part = Callable[["Shown"], bytes]
+Part = Callable[["ConsumedRecord"], bytes]
 
 FORMAT_HELP = (
     "%t topic, %p partition, %o offset, %T timestamp (ms), %k key, %K its length, %s value, %S its length, "
@@ -22,7 +22,7 @@ FORMAT_HELP = (
 )
 
 
-class Shown(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A consumed record for formats. timestamp: ms, -1 for none; headers: (name, value) pairs."""
 
     topic: str
@@ -35,7 +35,7 @@ class Shown(NamedTuple):
 
 
 UNREADABLE: Final = (("(headers with a name that is not UTF-8)", None),)
-"""Shown in their place: the library gives none of them."""
+"""Stands for headers of which one has such a name: the library returns none of them."""
 
 
 def headers_of(message: Any) -> Any:
@@ -51,7 +51,7 @@ class Decoded(bytes):
     output."""
 
 
-def _headers(record: Shown) -> bytes:
+def _headers(record: ConsumedRecord) -> bytes:
     return b",".join(
         name.encode() + b"=" + (value if value is not None else b"NULL") for name, value in record.headers
     )
@@ -153,7 +153,7 @@ def _cleaned(part: Part, clean: Callable[[bytes], bytes]) -> Part:
     return lambda record: clean(part(record))
 
 
-def to_json(record: Shown) -> bytes:
+def to_json(record: ConsumedRecord) -> bytes:
     """One line of JSON; bytes that are not UTF-8 become base64, with the suffix _base64 in the
     name."""
     fields: dict[str, Any] = {

@@ -27,13 +27,13 @@ from kbroker.cli.consume_options import (
     Registry,
     Separator,
 )
-from kbroker.cli.consuming import Bounds, check_reachable, shown
+from kbroker.cli.consuming import Bounds, check_reachable, consumed_record
 from kbroker.cli.failures import CommandFailed, explain
 from kbroker.cli.options import GroupId, Topics, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.partitions import partitions_of
 from kbroker.cli.produce import summary
-from kbroker.cli.record_format import Shown, unescape
+from kbroker.cli.record_format import ConsumedRecord, unescape
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -126,7 +126,7 @@ class ShareReader:
         partitions_of(broker.admin(), topics, broker.timeout_s)  # raises for a topic that does not exist
         self.consumer.subscribe(list(topics))
 
-    def __iter__(self) -> Iterator[list[Shown]]:
+    def __iter__(self) -> Iterator[list[ConsumedRecord]]:
         left = self.bounds.max_messages
         idle_since = time.monotonic()
         while not self.stopped and (left is None or left > 0):
@@ -153,10 +153,10 @@ class ShareReader:
         """Leave the group. The broker releases what is not acknowledged."""
         self.consumer.close()
 
-    def _take(self, left: int | None) -> list[Shown]:
+    def _take(self, left: int | None) -> list[ConsumedRecord]:
         """The next records; an empty list if none arrived for a while. More than `left` are
         released, for the other members."""
-        found: list[Shown] = []
+        found: list[ConsumedRecord] = []
         for message in self.consumer.poll(POLL_S) or ():
             if (error := message.error()) is not None:
                 self._raise(error)
@@ -164,7 +164,7 @@ class ShareReader:
                 self.consumer.acknowledge(message, self._release)
             else:
                 self._taken.append(message)
-                found.append(shown(message))
+                found.append(consumed_record(message))
         if not found and self.broker.last_error:
             check_reachable(self.broker, self.broker.admin())
         return found

@@ -11,7 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable, broker_error
 from kbroker.cli.output import say
-from kbroker.cli.record_format import UNREADABLE, Shown
+from kbroker.cli.record_format import UNREADABLE, ConsumedRecord
 from kbroker.cli.topic_description import describe_topic
 from kbroker.protocol.errors import ErrorCode
 from tests.cli.conftest import Shell
@@ -75,7 +75,7 @@ def test_a_copy_that_fails_leaves_no_topic(cli: Shell, topic: str) -> None:
 
 def test_a_record_of_timestamp_0_is_not_copied() -> None:
     """librdkafka writes the present time instead."""
-    record = Shown("orders", 2, 7, 0, None, b"v", ())
+    record = ConsumedRecord("orders", 2, 7, 0, None, b"v", ())
     with pytest.raises(CommandFailed, match=r"^orders-2: the record at offset 7 has timestamp 0"):
         copy_topic._again(record, keep_partition=True)
     assert copy_topic._again(record._replace(timestamp=1), keep_partition=True).timestamp == 1

@@ -18,7 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from kbroker.cli.decoding import Decoder, decoder_of
 from kbroker.cli.failures import CommandFailed, UsageFailed
-from kbroker.cli.record_format import Shown, to_json
+from kbroker.cli.record_format import ConsumedRecord, to_json
 from kbroker.cli.schema_source import Schema, SchemaSource
 from tests.cli.conftest import Shell
 from tests.compat.registry_requests import LISTEN, url_of
@@ -58,8 +58,8 @@ class Known(SchemaSource):
         return self.one
 
 
-def record(value: bytes | None, key: bytes | None = None) -> Shown:
-    return Shown("orders", 1, 42, 0, key, value, ())
+def record(value: bytes | None, key: bytes | None = None) -> ConsumedRecord:
+    return ConsumedRecord("orders", 1, 42, 0, key, value, ())
 
 
 def framed(data: bytes, schema_id: int = 7) -> bytes:

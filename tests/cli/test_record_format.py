@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kbroker.cli.consume import renderer_of
 from kbroker.cli.failures import UsageFailed
-from kbroker.cli.record_format import Shown, compile_format, headers_of, to_json, unescape
+from kbroker.cli.record_format import ConsumedRecord, compile_format, headers_of, to_json, unescape
 from kbroker.cli.record_lines import parse_json
 
-RECORD = Shown("orders", 3, 42, 1700, b"key", b"value", [("a", b"1"), ("b", None)])
-EMPTY = Shown("orders", 0, 0, -1, None, None, [])
+RECORD = ConsumedRecord("orders", 3, 42, 1700, b"key", b"value", [("a", b"1"), ("b", None)])
+EMPTY = ConsumedRecord("orders", 0, 0, -1, None, None, [])
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ headers = st.lists(st.tuples(st.text(min_size=1, alphabet=st.characters(exclude_
 def test_records_shown_as_json_can_be_read_back(
     key: bytes | None, value: bytes | None, pairs: list[tuple[str, bytes | None]]
 ) -> None:
-    back = parse_json(to_json(Shown("t", 0, 0, 5, key, value, pairs)))
+    back = parse_json(to_json(ConsumedRecord("t", 0, 0, 5, key, value, pairs)))
     assert (back.key, back.value, back.headers, back.timestamp) == (key, value, pairs, 5)
 
 
 def test_bytes_that_are_no_text_are_base64() -> None:
-    fields = json.loads(to_json(Shown("t", 0, 0, -1, b"\xff", b"text", [])))
+    fields = json.loads(to_json(ConsumedRecord("t", 0, 0, -1, b"\xff", b"text", [])))
     assert b64decode(fields["key_base64"]) == b"\xff"
     assert "key" not in fields
     assert (fields["value"], fields["timestamp"]) == ("text", None)
 
 
 def test_a_record_in_json_controls_no_terminal() -> None:
-    line = to_json(Shown("t", 0, 0, -1, "\x9b2J".encode(), b"\x1b\x7f", [("\x85", b"")]))
+    line = to_json(ConsumedRecord("t", 0, 0, -1, "\x9b2J".encode(), b"\x1b\x7f", [("\x85", b"")]))
     assert line.decode().rstrip("\n").isprintable()
     assert json.loads(line)["key"] == "\x9b2J"
 
@@ -82,7 +82,7 @@ def test_records_control_no_terminal_and_are_unchanged_elsewhere(
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: on_terminal))
     printed = dict.fromkeys(("T", "po"), False) | dict.fromkeys(("h", "k"), True)
     key, value = b"k\x1b[2J\xff\x9b", "tab\tline\nC1 \x9b\u202e\r".encode()
-    record = Shown("t", 0, 0, -1, key, value, [("\x07h", b"\x1b")])
+    record = ConsumedRecord("t", 0, 0, -1, key, value, [("\x07h", b"\x1b")])
     plain = b"\x07h=\x1b|" + key + b"|" + value + b"\n"
     tame = b"\\x07h=\\x1b|k\\x1b[2J\\xff\\x9b|tab\tline\nC1 \\x9b\\u202e\\r\n"
     assert renderer_of(False, None, printed, b"|", b"\n")(record) == (tame if on_terminal else plain)
