@@ -7,7 +7,7 @@ from http.server import ThreadingHTTPServer
 from typing import ClassVar
 
 from kbroker.http.connection import HttpConnection
-from kbroker.http.slots import Slots
+from kbroker.http.connection_slots import ConnectionSlots
 from kbroker.http.tls import HttpTls, end_writing, shake_hands
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class BoundedServer(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listener
         self.server_address = listener.getsockname()
-        self.slots = Slots()
+        self.slots = ConnectionSlots()
         self.tls = tls
 
     def get_request(self) -> tuple[socket.socket, tuple[str, int]]:

@@ -19,7 +19,7 @@ from kbroker.http.page_cache import PageCache
 from kbroker.http.partition_rows import PartitionRows
 from kbroker.http.process_rows import ProcessRows
 from kbroker.http.quota_rows import QuotaRows
-from kbroker.http.recent import Recent
+from kbroker.http.recent_readings import RecentReadings
 from kbroker.http.series import Prefixes
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots, bind
@@ -48,7 +48,7 @@ class BrokerCollector:
         self._kafka = config.get_bool("kbroker.metrics.kafka.names")
         self._slots = Slots(shared.metrics[context.process])
         names = [endpoint.listener for endpoint in listeners]
-        self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
+        self._processes = ProcessRows(shared, names, RecentReadings(clock_s), RecentReadings(clock_s))
         max_partitions = config.get_int("kbroker.metrics.partitions.max")
         details = config.get_int("kbroker.metrics.details.max")
         self._partitions = PartitionRows(shared, sites_of(config), max_partitions, details)
@@ -57,7 +57,7 @@ class BrokerCollector:
         self._clients = ClientRows(names)
         self._quotas = QuotaRows(clock_s)
         self.limits = HostLimits(config.get_str("kbroker.host.file"))
-        self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s), limits=self.limits)
+        self._hosts = HostRows(shared, acceptor, context.log_dirs, RecentReadings(clock_s), limits=self.limits)
         self.forecasts = self._hosts.forecasts
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"

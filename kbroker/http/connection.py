@@ -28,7 +28,7 @@ class HttpConnection(BaseHTTPRequestHandler):
     """Runs in: http, each connection in a separate thread. The server has `slots`.
 
     body: the request's body; None if it is longer than MAX_BODY_BYTES, has no length, or is not
-    admitted. Such a request ends its connection. probes_only: see Slots."""
+    admitted. Such a request ends its connection. probes_only: see ConnectionSlots."""
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"

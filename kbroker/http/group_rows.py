@@ -13,7 +13,7 @@ from kbroker.http.families import Families
 from kbroker.http.group_lags import NO_OFFSETS, LogRanges, Uncommitted
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
-from kbroker.http.shown import Shown, largest
+from kbroker.http.shown_rows import ShownRows, largest
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
@@ -44,10 +44,10 @@ class GroupRows:
         self._progress = progress
         self._details = details
         self._max_rows = max_rows
-        self._shown: Shown[Labels] = Shown(max_rows)
-        self._shown_groups: Shown[str] = Shown(max_rows)
-        self._shown_sums: Shown[tuple[str, str]] = Shown(max_rows)
-        self._shown_letters: Shown[tuple[str, str]] = Shown(max_rows)
+        self._shown: ShownRows[Labels] = ShownRows(max_rows)
+        self._shown_groups: ShownRows[str] = ShownRows(max_rows)
+        self._shown_sums: ShownRows[tuple[str, str]] = ShownRows(max_rows)
+        self._shown_letters: ShownRows[tuple[str, str]] = ShownRows(max_rows)
         self._shown_seconds: frozenset[Labels] = frozenset()
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
         self._timed, self._letters, self._cold = (KeptLabels() for _ in range(3))

@@ -15,7 +15,7 @@ from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
 from kbroker.http.host_limits import HostLimits
 from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
-from kbroker.http.recent import Recent
+from kbroker.http.recent_readings import RecentReadings
 from kbroker.http.time_to_full import TimeToFull
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
@@ -67,7 +67,7 @@ class HostRows:
         shared: Shared,
         acceptor: int,
         log_dirs: Sequence[str],
-        recent: Recent,
+        recent: RecentReadings,
         proc: Path = Path("/proc"),
         limits: HostLimits | None = None,
     ) -> None:

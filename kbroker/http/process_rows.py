@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.http.families import Families
-from kbroker.http.recent import Recent
+from kbroker.http.recent_readings import RecentReadings
 from kbroker.ipc.shared import Shared
 from kbroker.metrics import layout
 from kbroker.metrics.kafka import BROKER_TOPIC, REJECTED, REQUEST, REQUEST_TIMES
@@ -50,8 +50,8 @@ class ProcessRows(Struct, frozen=True):
 
     shared: Shared
     listeners: Sequence[str]
-    recent_times: Recent
-    recent_idle: Recent
+    recent_times: RecentReadings
+    recent_idle: RecentReadings
     seen: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, families: Families) -> None:

@@ -12,7 +12,7 @@ from kbroker.config.client_quotas import (
     REQUEST_PERCENTAGE,
 )
 from kbroker.http.families import Families
-from kbroker.http.recent import Recent
+from kbroker.http.recent_readings import RecentReadings
 from kbroker.ipc.client_messages import QuotaUse
 
 WINDOW_S: Final = 10.0
@@ -30,7 +30,7 @@ class QuotaRows:
     their texts."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
-        self._recent = Recent(clock_s)
+        self._recent = RecentReadings(clock_s)
 
     def add(self, families: Families, quotas: Sequence[QuotaUse], left_out: int) -> None:
         """Add every quota. Quotas without clients only have a limit."""

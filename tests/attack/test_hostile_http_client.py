@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from kbroker.http.connection import CONTINUE
-from kbroker.http.slots import CONNECTIONS
+from kbroker.http.connection_slots import CONNECTIONS
 from tests.attack.processes import family
 from tests.compat.registry_requests import LISTEN, ask, url_of
 from tests.conftest import BrokerFactory

@@ -17,7 +17,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from kbroker.http.connection import BODY_S
-from kbroker.http.slots import AT_WORK_S, CONNECTIONS
+from kbroker.http.connection_slots import AT_WORK_S, CONNECTIONS
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

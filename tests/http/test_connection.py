@@ -21,7 +21,7 @@ from kbroker.http.connection import HttpConnection
 from kbroker.http.registry.server import Handler, RegistryServer
 from kbroker.http.request_head import MAX_HEAD_BYTES, MAX_HEADERS
 from kbroker.http.server import MetricsServer
-from kbroker.http.slots import CONNECTIONS, FOR_PROBES
+from kbroker.http.connection_slots import CONNECTIONS, FOR_PROBES
 from tests.http.console.served import Served
 from tests.http.registry.desk import Desk
 

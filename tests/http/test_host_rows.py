@@ -15,7 +15,7 @@ import pytest
 from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
-from kbroker.http.recent import Recent
+from kbroker.http.recent_readings import RecentReadings
 from kbroker.ipc.layout import ProcessLine
 from tests.http.evicted import keep_cached_from, resident_pages
 from tests.http.scene import NETWORK, Scene
@@ -62,7 +62,7 @@ def scrape(rows: HostRows) -> Scrape:
 
 @pytest.mark.usefixtures("disk")
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc))
     assert found.value("kbroker_disk_bytes_total", device="sda1", direction="read") == 80 * 512
     assert found.value("kbroker_disk_operations_total", device="sda1", direction="write") == 20
     assert found.value("kbroker_disk_time_seconds_total", device="sda1", direction="write") == 3
@@ -81,7 +81,7 @@ def test_network_bytes_are_those_of_the_kernel(tmp_path: Path, proc: Path) -> No
         rows = {line.partition(":")[0].strip(): line.partition(":")[2].split() for line in lines}
         return {device: (int(row[0]), int(row[8])) for device, row in rows.items()}
 
-    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as out,
@@ -97,14 +97,14 @@ def test_network_bytes_are_those_of_the_kernel(tmp_path: Path, proc: Path) -> No
 
 @pytest.mark.usefixtures("disk")
 def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc))
     assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}
 
 
 def test_readings_that_the_host_does_not_have_are_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), empty))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), empty))
     assert found.labels("kbroker_pressure_seconds_total") == []
     assert found.value("kbroker_log_dir_bytes", dir=str(tmp_path), type="size") > 0
 
@@ -113,7 +113,7 @@ def test_processes_are_named_and_a_dead_one_is_left_out(tmp_path: Path, proc: Pa
     scene = Scene(tmp_path)
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.shared.processes[1, ProcessLine.PID] = 1 << 22  # above pid_max
-    found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
+    found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc))
     assert found.value("kbroker_process_memory_bytes", process="network-0", type="pss") > 1 << 20
     assert {labels["process"] for labels in found.labels("kbroker_process_threads")} == {
         "network-0",
@@ -158,7 +158,7 @@ BURN = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ni
 def test_the_cpu_time_of_a_process_that_died_stays_in_the_sum(tmp_path: Path, proc: Path) -> None:
     """Otherwise rate() takes the fall for a restart of the broker, and counts everything again."""
     scene = Scene(tmp_path)
-    rows = HostRows(scene.shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    rows = HostRows(scene.shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
     with program([sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -175,7 +175,7 @@ def test_the_cpu_time_of_a_process_that_died_stays_in_the_sum(tmp_path: Path, pr
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and not collected
         assert scrape(rows).value("process_cpu_seconds_total") >= total
     assert scrape(rows).value("process_cpu_seconds_total") >= total
-    fresh = HostRows(scene.shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    fresh = HostRows(scene.shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
     assert scrape(fresh).value("process_cpu_seconds_total") >= total
 
 
@@ -185,7 +185,7 @@ def test_fast_links_have_their_speed_and_unknown_ones_none(
     megabits = {"eth0": 100_000, "eth1": 10_000, "eth2": 65_535, "eth3": 0, "eth4": -1, "eth5": 400_000}
     found = {name: SimpleNamespace(speed=speed) for name, speed in megabits.items()}
     monkeypatch.setattr(psutil, "net_if_stats", lambda: found)
-    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
     name = "kbroker_network_link_bytes_per_second"
     scraped = scrape(rows)
     seen = {labels["device"]: scraped.value(name, **labels) for labels in scraped.labels(name)}
@@ -196,6 +196,6 @@ def test_the_forecast_of_a_full_disk_outlives_the_http_process(tmp_path: Path, p
     """Its alert would end for a minute, although the disk fills as before."""
     scene = Scene(tmp_path)
     for now_s in (1000.0, 1030.0, 1060.0):
-        clock = Recent(lambda: now_s)  # noqa: B023
+        clock = RecentReadings(lambda: now_s)  # noqa: B023
         found = scrape(HostRows(scene.shared, os.getpid(), [str(tmp_path)], clock, proc))
     assert found.value("kbroker_log_dir_full_seconds", dir=str(tmp_path)) > 0

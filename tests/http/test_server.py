@@ -14,7 +14,7 @@ import pytest
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.console.service import Console
 from kbroker.http.server import MetricsServer
-from kbroker.http.slots import CONNECTIONS
+from kbroker.http.connection_slots import CONNECTIONS
 from kbroker.metrics.layout import HISTOGRAM_SUM
 from kbroker.metrics.slots import bind
 from tests.http.scene import Scene

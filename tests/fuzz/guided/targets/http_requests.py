@@ -23,7 +23,7 @@ from kbroker.http.console.space import Space
 from kbroker.http.console.static_files import load
 from kbroker.http.registry.server import Handler as RegistryHandler
 from kbroker.http.server import Handler
-from kbroker.http.slots import Slots
+from kbroker.http.connection_slots import ConnectionSlots
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.protocol.messages.fetch import AbortedTransaction, PartitionData
 from tests.fuzz.guided import parts
@@ -113,7 +113,7 @@ class _Ports:
             health=scene.health,
             console=console,
             logins=None,
-            slots=Slots(),
+            slots=ConnectionSlots(),
             server_address=("127.0.0.1", 80),
         )
 
@@ -129,7 +129,7 @@ class _Ports:
         if data[:1] == b"r":
             handler = RegistryHandler
             server = SimpleNamespace(
-                registry=Desk().registry, slots=Slots(), server_address=("127.0.0.1", 80)
+                registry=Desk().registry, slots=ConnectionSlots(), server_address=("127.0.0.1", 80)
             )
         handler(link, ("127.0.0.1", 5), server)
         if b"HEAD " in sent:  # answers without the bodies that their heads announce

@@ -2,7 +2,7 @@
 
 import socket
 
-from kbroker.http.slots import AT_WORK_S, BREAK_S, CONNECTIONS, FIRST_REQUEST_S, FOR_PROBES, Slots
+from kbroker.http.connection_slots import AT_WORK_S, BREAK_S, CONNECTIONS, FIRST_REQUEST_S, FOR_PROBES, ConnectionSlots
 
 
 class Clock:
@@ -20,8 +20,8 @@ class Link(socket.socket):
         self.ended = True
 
 
-def full(clock: Clock, hosts: tuple[str, ...] = ("::1",)) -> tuple[Slots, list[Link]]:
-    slots, links = Slots(clock), []
+def full(clock: Clock, hosts: tuple[str, ...] = ("::1",)) -> tuple[ConnectionSlots, list[Link]]:
+    slots, links = ConnectionSlots(clock), []
     for number in range(CONNECTIONS):
         clock.now += 0.001
         link = Link()

@@ -61,7 +61,7 @@ class Slot(Struct, eq=False):
         return self.busy_since_s if self.busy else self.idle_since_s
 
 
-class Slots:
+class ConnectionSlots:
     """Runs in: http, called by all of its threads. Owner: the BoundedServer."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:

@@ -5,29 +5,29 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.http.shown import CLEARLY_LARGER, Shown, largest
+from kbroker.http.shown_rows import CLEARLY_LARGER, ShownRows, largest
 
 
-def names(shown: Shown[str], sizes: dict[str, float]) -> list[str]:
+def names(shown: ShownRows[str], sizes: dict[str, float]) -> list[str]:
     """The chosen keys of items with these sizes."""
     return shown.of(list(sizes), lambda name: name, sizes.__getitem__)
 
 
-def owned(shown: Shown[str], sizes: dict[str, float]) -> list[str]:
+def owned(shown: ShownRows[str], sizes: dict[str, float]) -> list[str]:
     """The same, if the first letter of a key is its owner."""
     return shown.of(list(sizes), lambda name: name, sizes.__getitem__, lambda name: name[0])
 
 
 def test_all_rows_within_the_bound_are_shown_in_their_order() -> None:
-    assert names(Shown(3), {"c": 1, "a": 3, "b": 0}) == ["c", "a", "b"]
+    assert names(ShownRows(3), {"c": 1, "a": 3, "b": 0}) == ["c", "a", "b"]
 
 
 def test_the_largest_rows_are_shown_in_their_order() -> None:
-    assert names(Shown(2), {"a": 5, "b": 1, "c": 0, "d": 9}) == ["a", "d"]
+    assert names(ShownRows(2), {"a": 5, "b": 1, "c": 0, "d": 9}) == ["a", "d"]
 
 
 def test_a_shown_row_stays_beside_one_that_is_hardly_larger() -> None:
-    shown: Shown[str] = Shown(1)
+    shown: ShownRows[str] = ShownRows(1)
     assert names(shown, {"a": 100, "b": 90}) == ["a"]
     assert names(shown, {"a": 100, "b": 120}) == ["a"]
     assert names(shown, {"a": 100, "b": 126}) == ["b"]
@@ -35,7 +35,7 @@ def test_a_shown_row_stays_beside_one_that_is_hardly_larger() -> None:
 
 
 def test_shown_rows_stay_among_equal_ones_also_without_a_size() -> None:
-    shown: Shown[str] = Shown(2)
+    shown: ShownRows[str] = ShownRows(2)
     assert names(shown, {"a": 0, "b": 2, "c": 2, "d": -1}) == ["b", "c"]
     assert names(shown, {"a": 0, "b": 0, "c": 0, "d": 0}) == ["b", "c"]
     assert names(shown, {"a": -1, "b": -1, "c": -1, "d": -1}) == ["b", "c"]
@@ -43,19 +43,19 @@ def test_shown_rows_stay_among_equal_ones_also_without_a_size() -> None:
 
 def test_of_equal_rows_each_owner_has_one_before_one_has_two() -> None:
     sizes: dict[str, float] = dict.fromkeys(("a1", "a2", "a3", "b1", "b2", "c1"), 7)
-    assert owned(Shown(3), sizes) == ["a1", "b1", "c1"]
-    assert owned(Shown(4), sizes) == ["a1", "a2", "b1", "c1"]
-    assert owned(Shown(3), dict.fromkeys(sizes, 0.0)) == ["a1", "b1", "c1"]
+    assert owned(ShownRows(3), sizes) == ["a1", "b1", "c1"]
+    assert owned(ShownRows(4), sizes) == ["a1", "a2", "b1", "c1"]
+    assert owned(ShownRows(3), dict.fromkeys(sizes, 0.0)) == ["a1", "b1", "c1"]
 
 
 def test_a_larger_row_counts_for_its_owner() -> None:
-    assert owned(Shown(2), {"a1": 5, "a2": 9, "b1": 5}) == ["a2", "b1"]
-    assert owned(Shown(2), {"a1": 5, "a2": 9, "b1": 4}) == ["a1", "a2"]
-    assert owned(Shown(0), {"a1": 5, "b1": 5}) == []
+    assert owned(ShownRows(2), {"a1": 5, "a2": 9, "b1": 5}) == ["a2", "b1"]
+    assert owned(ShownRows(2), {"a1": 5, "a2": 9, "b1": 4}) == ["a1", "a2"]
+    assert owned(ShownRows(0), {"a1": 5, "b1": 5}) == []
 
 
 def test_a_shown_row_counts_for_its_owner_wherever_it_is() -> None:
-    shown: Shown[str] = Shown(2)
+    shown: ShownRows[str] = ShownRows(2)
     assert owned(shown, {"a1": 0, "a2": 9, "b1": 0, "c1": 9}) == ["a2", "c1"]
     assert owned(shown, {"a1": 0, "a2": 0, "b1": 0}) == ["a2", "b1"]
 
@@ -79,7 +79,7 @@ def test_an_owner_with_an_equal_row_left_out_has_as_many_as_another(
 
 
 def test_a_row_that_is_gone_leaves_its_place() -> None:
-    shown: Shown[str] = Shown(1)
+    shown: ShownRows[str] = ShownRows(1)
     assert names(shown, {"a": 10, "b": 5, "c": 1}) == ["a"]
     assert names(shown, {"b": 5, "c": 1}) == ["b"]
 
@@ -87,7 +87,7 @@ def test_a_row_that_is_gone_leaves_its_place() -> None:
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=30), st.integers(0, 10), st.data())
 def test_sizes_that_change_little_change_nothing(sizes: list[int], most: int, data: st.DataObject) -> None:
     """A change by less than the factor, from one choice to the next, of all rows at once."""
-    shown: Shown[int] = Shown(most)
+    shown: ShownRows[int] = ShownRows(most)
     first = shown.of(range(len(sizes)), lambda row: row, sizes.__getitem__)
     factor = st.floats(1, CLEARLY_LARGER**0.5 * 0.999)
     moved = [size / data.draw(factor) * data.draw(factor) for size in sizes]

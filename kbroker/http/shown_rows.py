@@ -14,7 +14,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-class Shown(Generic[K]):
+class ShownRows(Generic[K]):
     """Runs in: http. Owner: the rows that it chooses from. max_rows: the maximum of shown rows."""
 
     def __init__(self, max_rows: int) -> None:
@@ -42,7 +42,7 @@ def largest(
     size: Callable[[T], float],
     owner: Callable[[T], Hashable] | None = None,
 ) -> list[T]:
-    """At most `max_rows` items, in their order: those with the largest sizes. Shown ones count as
+    """At most `max_rows` items, in their order: those with the largest sizes. Items that are shown count as
     larger than they are, and are preferred. Of items that are still equal, each owner has one
     before an owner has a second one; then the first ones are preferred."""
     if len(items) <= max_rows:

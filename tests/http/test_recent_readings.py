@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kbroker.http.recent import STEPS, Reading, Recent
+from kbroker.http.recent_readings import STEPS, Reading, RecentReadings
 
 
 class Clock:
@@ -24,7 +24,7 @@ def number_of(found: Reading) -> int:
 
 def test_the_reading_from_the_start_of_the_window_is_given() -> None:
     clock = Clock()
-    recent = Recent(clock)
+    recent = RecentReadings(clock)
     found = []
     for step in range(10):
         earlier, age_s = recent.remember_at(reading(step), 60.0)
@@ -38,7 +38,7 @@ def test_the_reading_from_the_start_of_the_window_is_given() -> None:
 
 def test_a_window_without_readings_reaches_to_the_last_one_before_it() -> None:
     clock = Clock()
-    recent = Recent(clock)
+    recent = RecentReadings(clock)
     recent.remember(reading(0), 60.0)
     clock.now_s += 10
     recent.remember(reading(1), 60.0)
@@ -49,7 +49,7 @@ def test_a_window_without_readings_reaches_to_the_last_one_before_it() -> None:
 
 def test_readings_in_quick_succession_are_not_all_kept() -> None:
     clock = Clock()
-    recent = Recent(clock)
+    recent = RecentReadings(clock)
     for step in range(1000):
         recent.remember(reading(step), 60.0)
         clock.now_s += 0.5

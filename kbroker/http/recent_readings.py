@@ -12,7 +12,7 @@ STEPS = 6
 """Readings kept in one window; its length varies by one of them."""
 
 
-class Recent:
+class RecentReadings:
     """Runs in: http. Owner: the collector. clock_s: monotonic seconds. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
