@@ -28,8 +28,8 @@ IDLE_S = 30.0
 WAIT_S = 5.0
 """Maximum time that a request waits for its turn; then it is refused."""
 
-_IN_HURRY: ContextVar[bool] = ContextVar("in_hurry", default=False)
-_READY: ContextVar["_Ready | None"] = ContextVar("ready", default=None)
+_NO_WAITS: ContextVar[bool] = ContextVar("no_waits", default=False)
+_RESERVED: ContextVar["_ReservedLink | None"] = ContextVar("reserved", default=None)
 
 Address = Callable[[int], tuple[str, int]]
 
@@ -65,7 +65,7 @@ class Caller:
         self._sleep_s = sleep_s
         self._throttled_until_s = clock_s()
         self._is_outdated = False
-        self._idle: list[_Kept] = []
+        self._idle: list[_IdleLink] = []
         self._lock = threading.Lock()
 
     @property
@@ -99,29 +99,30 @@ class Caller:
             return self._ask(site, api, request, version, deadline_s)
 
     @contextmanager
-    def ready(self, node: int | None) -> Iterator[None]:
-        """Keeps a connection for the next change of this thread at a node, which the broker then
-        reads at once: it is opened, and the quota waited for, now. Raises Refusal."""
-        kept = _Ready(self, self._site(node))
+    def reserved(self, node: int | None) -> Iterator[None]:
+        """Reserves a connection for the next change of this thread at a node, so that the broker
+        reads the change at once: the connection is opened, and the quota waited for, now. Raises
+        Refusal."""
+        kept = _ReservedLink(self, self._site(node))
         with self._turn(DEADLINE_S):
             link = kept.link = self._opened(kept.site)
         if link.delay_ms > DEADLINE_S * 1000:
             link.close()
             raise quota_used_up("the broker delays requests")
-        before = _READY.set(kept)
+        before = _RESERVED.set(kept)
         try:
             if link.delay_ms > 0:
                 self._sleep_s(link.delay_ms / 1000)
             yield
         finally:
-            _READY.reset(before)
+            _RESERVED.reset(before)
             if kept.link is not None:
-                self._keep(kept.site, kept.link)
+                self._put_idle(kept.site, kept.link)
 
     def log_in(self) -> None:
         """Open one connection to check that the broker accepts the user. Raises LoginRefused,
         ScramFailed, LinkBroken."""
-        self._keep(0, self._connect(0))
+        self._put_idle(0, self._connect(0))
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -135,9 +136,9 @@ class Caller:
 
     @contextmanager
     def _turn(self, limit_s: float) -> Iterator[None]:
-        """Waits for the quota, then for a turn. A request in a hurry needs none: it would wait for
+        """Waits for the quota, then for a turn. A request in `no_waits` needs none: it would wait for
         slow requests of its own user. Raises NotServed."""
-        if _IN_HURRY.get():
+        if _NO_WAITS.get():
             yield
             return
         left_s = min(limit_s, self._throttled_until_s - self._clock_s())
@@ -151,7 +152,7 @@ class Caller:
             self._turns.leave(self.user)
 
     def _ask(self, site: int, api: ApiKey, request: Struct, version: int | None, deadline_s: float) -> Any:
-        kept = self._kept(site) if api in READS else None
+        kept = self._take_idle(site) if api in READS else None
         if kept is not None:
             try:
                 answer = kept.link.ask(api, request, version, deadline_s)
@@ -160,7 +161,7 @@ class Caller:
             else:
                 self._answered(site, kept.link, answer)
                 return answer
-        link = self._reserved(site) if api not in READS else None
+        link = self._take_reserved(site) if api not in READS else None
         link = link or self._opened(site)
         try:
             answer = link.ask(api, request, version, deadline_s)
@@ -173,9 +174,9 @@ class Caller:
         self._answered(site, link, answer)
         return answer
 
-    def _reserved(self, site: int) -> BrokerLink | None:
-        """The connection that this thread keeps for a change."""
-        kept = _READY.get()
+    def _take_reserved(self, site: int) -> BrokerLink | None:
+        """The connection that this thread has reserved for a change; None without one."""
+        kept = _RESERVED.get()
         if kept is None or kept.caller is not self or kept.site != site:
             return None
         link, kept.link = kept.link, None
@@ -191,7 +192,7 @@ class Caller:
             raise NotServed(HTTPStatus.UNAUTHORIZED, "login", text) from error
         except (LinkBroken, ScramFailed) as error:
             raise not_served(f"the broker cannot be asked: {error}") from error
-        if link.delay_ms > 0 and _IN_HURRY.get():
+        if link.delay_ms > 0 and _NO_WAITS.get():
             link.close()
             raise quota_used_up("the broker delays requests")
         return link
@@ -200,7 +201,7 @@ class Caller:
         """Keep the connection of an answer, unless the broker reads nothing from it for now."""
         throttle_ms = getattr(answer, "throttle_time_ms", 0)
         if throttle_ms <= 0:
-            self._keep(site, link)
+            self._put_idle(site, link)
             return
         link.close()
         with self._lock:
@@ -216,7 +217,7 @@ class Caller:
             raise
         return link
 
-    def _kept(self, site: int) -> "_Kept | None":
+    def _take_idle(self, site: int) -> "_IdleLink | None":
         old: list[BrokerLink] = []
         found = None
         with self._lock:
@@ -234,41 +235,41 @@ class Caller:
             link.close()
         return found
 
-    def _keep(self, site: int, link: BrokerLink) -> None:
+    def _put_idle(self, site: int, link: BrokerLink) -> None:
         with self._lock:
             if len(self._idle) < IDLE_LINKS:
-                self._idle.append(_Kept(self._clock_s(), site, link))
+                self._idle.append(_IdleLink(self._clock_s(), site, link))
                 return
         link.close()
 
 
 @contextmanager
-def in_hurry() -> Iterator[None]:
-    """Requests of this thread do not wait for throttle times, nor for a turn: it holds what other
-    users wait for. The next request of the caller waits instead; one that the broker would let wait
-    is refused with QuotaUsedUp."""
-    before = _IN_HURRY.set(True)
+def no_waits() -> Iterator[None]:
+    """A block in which requests of this thread wait neither for throttle times nor for a turn, as
+    the thread holds a lock that other users wait for. The next request of the caller waits instead.
+    A request that the broker would let wait is refused with QuotaUsedUp."""
+    before = _NO_WAITS.set(True)
     try:
         yield
     finally:
-        _IN_HURRY.reset(before)
+        _NO_WAITS.reset(before)
 
 
-def is_in_hurry() -> bool:
-    """Whether requests of this thread do not wait."""
-    return _IN_HURRY.get()
+def must_not_wait() -> bool:
+    """Whether this thread is in a block of `no_waits`."""
+    return _NO_WAITS.get()
 
 
-class _Ready(msgspec.Struct):
-    """A connection that a thread keeps for a change; None once it is used."""
+class _ReservedLink(msgspec.Struct):
+    """A connection that a thread has reserved for a change. link: None once it is used."""
 
     caller: Caller
     site: int
     link: BrokerLink | None = None
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """A connection in the pool, idle since `since_s`."""
+class _IdleLink(msgspec.Struct, frozen=True):
+    """A connection in the pool, idle since `since_s` (monotonic)."""
 
     since_s: float
     site: int

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from kbroker.config.acls import WRITE
 from kbroker.config.topic import SCHEMAS
-from kbroker.http.console.caller import Caller, in_hurry, is_in_hurry
+from kbroker.http.console.caller import Caller, must_not_wait, no_waits
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import NotServed, QuotaUsedUp, Refusal, check
 from kbroker.http.registry.deadline import WAIT_S, Deadline, held
@@ -102,7 +102,7 @@ class SchemaTopic:
         text = "too many changes of schemas at the same time"
         with self._ready(caller):
             self.refresh(caller)
-            with held(self.lock, text), in_hurry():
+            with held(self.lock, text), no_waits():
                 yield self._refreshed_or_known(caller)
 
     def _refreshed_or_known(self, caller: Caller) -> State:
@@ -122,7 +122,7 @@ class SchemaTopic:
         self._ensure_topic(caller)
         with ExitStack() as kept:
             try:
-                kept.enter_context(caller.ready(self._node))
+                kept.enter_context(caller.reserved(self._node))
             except Refusal as refusal:
                 raise _failure(refusal) from refusal
             yield
@@ -154,7 +154,7 @@ class SchemaTopic:
             try:
                 return self._refreshed(caller)
             except QuotaUsedUp as refusal:
-                if is_in_hurry() or limit.is_over:
+                if must_not_wait() or limit.is_over:
                     raise _failure(refusal) from refusal
             time.sleep(PAUSE_S)  # and its next request waits for the quota
 

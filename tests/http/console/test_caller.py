@@ -163,7 +163,7 @@ def test_a_request_in_a_hurry_leaves_the_delay_to_the_next_one(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Link, "throttle_time_ms", 3000)
-    with module.in_hurry():
+    with module.no_waits():
         for _ in range(2):
             scene.change()
             scene.read()
@@ -187,7 +187,7 @@ def test_a_request_waits_for_a_quota_no_longer_than_for_an_answer(
 def test_a_connection_for_a_change_is_ready_before_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker lets its first request wait: that is waited for before, without a turn."""
     monkeypatch.setattr(Link, "delay_ms", 700)
-    with scene.caller.ready(6), module.in_hurry():
+    with scene.caller.reserved(6), module.no_waits():
         (ready,) = scene.links
         with pytest.raises(QuotaUsedUp):
             scene.read(6)
@@ -204,24 +204,24 @@ def test_a_connection_for_a_change_that_would_wait_for_too_long_is_refused(
 ) -> None:
     """The change would wait, too, with what other users wait for."""
     monkeypatch.setattr(Link, "delay_ms", int(DEADLINE_S * 1000) + 1)
-    with pytest.raises(QuotaUsedUp), scene.caller.ready(None):
+    with pytest.raises(QuotaUsedUp), scene.caller.reserved(None):
         pytest.fail("it is ready")
     assert (scene.slept, scene.links[0].closed) == ([], 1)
     monkeypatch.setattr(Link, "delay_ms", int(DEADLINE_S * 1000))
-    with scene.caller.ready(None):
+    with scene.caller.reserved(None):
         pass
     assert scene.slept == [DEADLINE_S]
 
 
 def test_a_connection_that_no_change_has_used_is_kept(scene: Scene) -> None:
-    with scene.caller.ready(None):
+    with scene.caller.reserved(None):
         pass
     assert scene.read() is scene.links[0]
 
 
 def test_a_request_in_a_hurry_waits_for_no_turn(scene: Scene) -> None:
     assert scene.turns.take("other", 0)
-    with module.in_hurry():
+    with module.no_waits():
         scene.read()
     scene.turns.leave("other")
     assert scene.is_free

@@ -257,10 +257,10 @@ def test_a_caller_waits_for_its_quota_before_it_locks_the_topic(
 def test_requests_wait_for_no_quota_while_the_topic_is_locked(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_hurry: list[bool] = []
+    no_waits: list[bool] = []
 
     def place(_: object) -> tuple[int, bytes]:
-        in_hurry.append(caller_module._IN_HURRY.get())
+        no_waits.append(caller_module._NO_WAITS.get())
         return 0, b"1"
 
     monkeypatch.setattr(module, "_place", place)
@@ -269,7 +269,7 @@ def test_requests_wait_for_no_quota_while_the_topic_is_locked(
     with topic.changing(ann):
         versions(topic, ann)
     versions(topic, ann)
-    assert in_hurry == [False, True, True, False]
+    assert no_waits == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.http.console.caller import is_in_hurry
+from kbroker.http.console.caller import must_not_wait
 from kbroker.http.console.refusal import quota_used_up
 from kbroker.http.registry import answers
 from kbroker.http.registry import topic as module
@@ -42,13 +42,13 @@ class Throttled:
         self.meanwhile: dict[tuple[str, bool], Callable[[], object]] = {}
 
     @contextmanager
-    def ready(self, _: int | None) -> Iterator[None]:
-        self._note("ready")
+    def reserved(self, _: int | None) -> Iterator[None]:
+        self._note("reserved")
         yield
 
     def ask(self, api: ApiKey, request: Any, **_: object) -> Any:
         self._note(api.name.lower())
-        if self.delays and is_in_hurry() and api is not ApiKey.PRODUCE:
+        if self.delays and must_not_wait() and api is not ApiKey.PRODUCE:
             raise quota_used_up("broker")
         part = SimpleNamespace(error_code=0, leader_id=0, error_message=None, base_offset=self.offset)
         if api is ApiKey.METADATA:
@@ -118,7 +118,7 @@ def test_a_change_reads_and_writes_with_the_lock_and_waits_for_nothing(throttled
     record is applied as it was written."""
     throttled.delays = delays
     throttled.put_config()
-    before = ["metadata", "metadata", "fetch", "ready", "metadata", "fetch"]
+    before = ["metadata", "metadata", "fetch", "reserved", "metadata", "fetch"]
     locked = ["metadata", "produce"] if delays else ["metadata", "fetch", "produce"]
     assert throttled.asked == [*((name, False) for name in before), *((name, True) for name in locked)]
     assert throttled.topic.state.levels == {"s": {"compatibilityLevel": "NONE"}}
@@ -132,7 +132,7 @@ def test_a_change_of_a_topic_that_was_read_reads_once_before_the_lock(throttled:
     throttled.put_config()
     assert [name for name, locked in throttled.asked if not locked] == [
         "metadata",  # the rights
-        "ready",
+        "reserved",
         "metadata",
         "fetch",
     ]
@@ -150,7 +150,7 @@ def test_a_change_that_another_thread_reads_first_is_answered(throttled: Any) ->
 
 def test_a_change_knows_what_another_registry_has_written_while_it_waited(throttled: Any) -> None:
     throttled.delays = True
-    throttled.meanwhile["ready", False] = throttled.write
+    throttled.meanwhile["reserved", False] = throttled.write
     with throttled.topic.changing(throttled) as state:
         assert state.levels == {"t": {"compatibilityLevel": "NONE"}}
 
