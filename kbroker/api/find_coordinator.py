@@ -20,7 +20,7 @@ from kbroker.control.coordinator.machine import Coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
-    Coordinator as Found,
+    Coordinator as FoundCoordinator,
 )
 from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -77,7 +77,7 @@ def _answer(
         for key in request.coordinator_keys:
             error = _refusal(ctx, request.key_type, key) or unavailable
             node = NO_NODE if error else _node(ctx)
-            coordinators.append(Found(key, *node, error.code if error else ErrorCode.NONE, ""))
+            coordinators.append(FoundCoordinator(key, *node, error.code if error else ErrorCode.NONE, ""))
         return FindCoordinatorResponse(coordinators=coordinators)
     if error := _refusal(ctx, request.key_type, request.key) or unavailable:
         raise error
@@ -89,7 +89,7 @@ def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> 
     """The request failed as a whole."""
     node_id, host, port = NO_NODE
     if version >= MANY_KEYS_FROM:
-        coordinators = [Found(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys]
+        coordinators = [FoundCoordinator(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
     return FindCoordinatorResponse(
         error_code=error.code, error_message=error.message, node_id=node_id, host=host, port=port

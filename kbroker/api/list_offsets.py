@@ -60,7 +60,7 @@ CONSUMER = -1
 NOTHING = -1
 
 
-class Found(Struct, frozen=True):
+class FoundOffset(Struct, frozen=True):
     """A found offset. timestamp (ms) and leader epoch are -1 if unknown."""
 
     timestamp: int = NOTHING
@@ -143,7 +143,7 @@ def _unknown_end(words: Words, version: int) -> ErrorCode:
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _part(index: int, found: Found, error: ErrorCode = ErrorCode.NONE) -> ListOffsetsPartitionResponse:
+def _part(index: int, found: FoundOffset, error: ErrorCode = ErrorCode.NONE) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(index, error, found.timestamp, found.offset, found.leader_epoch)
 
 
@@ -156,15 +156,15 @@ def _limit(words: Words, consumer: bool, committed: bool) -> int:
 
 def _offset_in_slot(
     words: Words, timestamp: int, consumer: bool, committed: bool, end_error: ErrorCode
-) -> Found:
+) -> FoundOffset:
     """The offset from shared memory."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
+        return FoundOffset(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
     if end_error:
         raise KafkaError(end_error)
     if timestamp != LATEST:
-        return Found()
-    return Found(NOTHING, _limit(words, consumer, committed), int(words[Slot.LEADER_EPOCH]))
+        return FoundOffset()
+    return FoundOffset(NOTHING, _limit(words, consumer, committed), int(words[Slot.LEADER_EPOCH]))
 
 
 def _search(
@@ -193,9 +193,9 @@ def _search(
         if isinstance(found, KafkaError):
             answer.complete(ListOffsetsPartitionResponse(index, found.code))
         elif found is None or found.offset >= limit:
-            answer.complete(_part(index, Found(), end_error))
+            answer.complete(_part(index, FoundOffset(), end_error))
         else:
-            answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
+            answer.complete(_part(index, FoundOffset(found.timestamp, found.offset, found.leader_epoch)))
 
     broker.logs.search(partition.folder, step, answered, request)
     return answer

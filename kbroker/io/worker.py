@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import Drained, FollowUp, Found, Stop
+from kbroker.io.append.rows import Drained, FollowUp, WaitResult, Stop
 from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, DeletionCalls, LogCommands
@@ -154,7 +154,7 @@ class Worker:
         self._append()
 
     def _wait(self) -> int:
-        """Wait for entries or for other work; returns `Found` of the latter."""
+        """Wait for entries or for other work; returns `WaitResult` of the latter."""
         if self._busy_poll is None and not self.replicas.active:
             return self.drain.wait(self._due_ms, self._due_ms)
         busy = self.replicas.active and self.replicas.turn(monotonic_ms())
@@ -194,8 +194,8 @@ class Worker:
 
     def _take_events(self, found: int) -> None:
         """Take the ends of syncs; do all other work if there is some."""
-        other = found & Found.OTHER or self.sleeper.take_interrupted()
-        if found & Found.SYNCED:
+        other = found & WaitResult.OTHER or self.sleeper.take_interrupted()
+        if found & WaitResult.SYNCED:
             self.durability.take_flushed()
             if self.replicas.active:
                 self.replicas.synced()

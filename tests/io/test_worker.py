@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kbroker.io import worker
-from kbroker.io.append.rows import FollowUp, Found, Stop
+from kbroker.io.append.rows import FollowUp, WaitResult, Stop
 from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.worker import MOVES_MS, RECONNECT_MS
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, Ring
@@ -209,7 +209,7 @@ def test_an_append_does_no_other_work_before_it_is_due_and_an_interrupt_does(
 
 
 def test_other_work_is_done_before_the_next_drain_and_gets_its_next_time(scene: Scene) -> None:
-    scene.drain.answers["wait"] = Found.OTHER
+    scene.drain.answers["wait"] = WaitResult.OTHER
     scene.worker._turn()
     assert scene.names.index("link.take") < scene.names.index("drain.run")
     assert scene.worker._due_ms == NOW_MS + 1000
@@ -218,7 +218,7 @@ def test_other_work_is_done_before_the_next_drain_and_gets_its_next_time(scene: 
 @pytest.mark.parametrize("unanswered", [False, True])
 def test_the_end_of_a_sync_is_taken_and_full_rings_are_other_work(scene: Scene, unanswered: bool) -> None:
     scene.durability.unanswered = unanswered
-    scene.worker._take_events(Found.SYNCED)
+    scene.worker._take_events(WaitResult.SYNCED)
     assert scene.names[0] == "durability.take_flushed"
     assert ("durability.answer_late" in scene.names) == unanswered
 
@@ -226,7 +226,7 @@ def test_the_end_of_a_sync_is_taken_and_full_rings_are_other_work(scene: Scene, 
 @pytest.mark.parametrize("active", [False, True])
 def test_leaders_hear_of_the_end_of_a_sync_after_it_is_published(scene: Scene, active: bool) -> None:
     scene.replicas.active = active
-    scene.worker._take_events(Found.SYNCED)
+    scene.worker._take_events(WaitResult.SYNCED)
     assert scene.names == ["durability.take_flushed", "replicas.synced"][: 1 + active]
 
 

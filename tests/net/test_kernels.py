@@ -12,7 +12,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
 from kbroker.net.network_tables import CHUNK_BYTES, NetworkTables
 from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_REFUSED, WALK_VALID, walk_records
-from kbroker.net.produce.record_walk import Demands, Found
+from kbroker.net.produce.record_walk import Demands, WalkResult
 from kbroker.net.produce.record_walk import walk as walk_pieces
 from kbroker.net.rows import Context, Topic
 from kbroker.net.rows.chunk_kernel import release_chunk, reserve_bytes
@@ -111,7 +111,7 @@ def test_numbers_of_a_record_are_as_long_as_kafka_reads_them_in_python_as_in_ker
     assert walk(data) == ((WALK_VALID, 5) if fine else lost)
     found = walk_pieces(batch, batch.data[rb.RECORDS :], Demands(-FAR, FAR, False, ordered=True, sized=True))
     error = ErrorCode.UNKNOWN_SERVER_ERROR if size else ErrorCode.INVALID_RECORD
-    assert found == Found(largest=5) if fine else found.error == error
+    assert found == WalkResult(largest=5) if fine else found.error == error
 
 
 @given(st.binary(min_size=1, max_size=12))

@@ -113,7 +113,8 @@ class Drain:
         self.waiting: Callable[[], int] = partial(wait_kernel.waiting_entries, *clients)
         """Entries in the append rings now."""
         self.wait: Callable[[int, int], int] = partial(wait_kernel.wait, env, *clients)
-        """wait(due_ms, until_ms): sleep until there are entries or other work; returns `Found`."""
+        """wait(due_ms, until_ms): sleep until there are entries or other work; returns bits of
+        `WaitResult`."""
         self.poll: Callable[[int], int] = partial(wait_kernel.poll_entries, env, *clients)
         """poll(time_ns): look for entries without sleeping; returns how many there are."""
         self.run: Callable[[], int]

@@ -115,8 +115,8 @@ class Environment(Row, writer="io", words=24):
     BLOCKED = word("flag", "1: the last drain took nothing, because no completion ring had room")
 
 
-class Found(Values):
-    """Bits of what a wait found besides entries."""
+class WaitResult(Values):
+    """Bits of a wait's result: what it found besides entries."""
 
     OTHER = 1  # a message, an expired delayed produce, or other work that is due
     SYNCED = 2  # a sync has ended

@@ -5,7 +5,7 @@ clients, count: the address of the Client rows, and how many. Times: CLOCK_MONOT
 """
 # mypy: disable-error-code="no-untyped-call"
 
-from kbroker.io.append.rows import Client, Environment, Found
+from kbroker.io.append.rows import Client, Environment, WaitResult
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.ring import ring_ready
 from kbroker.kernels.jit import inlined, kernel
@@ -36,7 +36,7 @@ def waiting_entries(clients: int, count: int) -> int:
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
-    """Wait for entries, a descriptor or a time, and return `Found`; at once while entries wait, if
+    """Wait for entries, a descriptor or a time, and return `WaitResult`; at once while entries wait, if
     there is room for their answers, or if until_ms is AT_ONCE. due_ms: when other work is due.
     until_ms: when the wait ends.
 
@@ -68,13 +68,13 @@ def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
     exchange(line, 0)
     add(get(env, Environment.METRICS) + 8 * ml.IDLE_NS, woken - began)
     store_i64(line + 8 * ProcessLine.HEARTBEAT_NS, woken)
-    found = Found.OTHER if woken // 1_000_000 >= due_ms else 0  # after a signal its handler asks for more
+    found = WaitResult.OTHER if woken // 1_000_000 >= due_ms else 0  # after a signal its handler asks for more
     for i in range(ready):
         fd = load_i32(events + i * Epoll.STRIDE + Epoll.DATA)
         if fd == get(env, Environment.SYNC_RESULTS):
-            found |= Found.SYNCED
+            found |= WaitResult.SYNCED
         elif fd != get(env, Environment.EVENT_FD):
-            found |= Found.OTHER
+            found |= WaitResult.OTHER
     return found
 
 

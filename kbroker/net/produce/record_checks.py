@@ -15,7 +15,7 @@ from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
 from kbroker.kernels.memory import INT64_MAX
 from kbroker.net.produce.record_stream import Head, counted, heads, sizes
-from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, Found, TooLong, walk
+from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, WalkResult, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import PIECE_BYTES, Codec, pieces
@@ -215,7 +215,7 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> ValidationResult:
     return ValidationResult(ErrorCode.INVALID_RECORD, text, found)
 
 
-def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> ValidationResult:
+def _rewritten(batch: RecordBatch, found: WalkResult, rules: Rules) -> ValidationResult:
     """The batch with the topic's codec and a changed header."""
     codec = rules.codec_for(batch)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec

@@ -35,7 +35,7 @@ class Demands(Struct, frozen=True):
     sized: bool
 
 
-class Found(Struct, frozen=True):
+class WalkResult(Struct, frozen=True):
     """error: the records contradict the batch's header. refused: a record has an error of its own.
     disordered: offset deltas do not count up from 0. largest: the largest timestamp, ms, -1 when
     none has one."""
@@ -50,7 +50,7 @@ class TooLong(Exception):
     """Decompressed, a batch is longer than allowed."""
 
 
-def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int = ANY_LENGTH) -> Found:
+def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int = ANY_LENGTH) -> WalkResult:
     """Check every record. body: the batch after its header, as it came. Raises TooLong when it has
     max_bytes or more decompressed."""
     words = PartialRecord.row()
@@ -61,7 +61,7 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int 
     words[PartialRecord.SIZED] = demands.sized
     words[PartialRecord.LARGEST] = -1
     if batch.codec == Codec.LZ4 and body[LZ4_FLAGS : LZ4_FLAGS + 1].tobytes() < bytes((LZ4_INDEPENDENT,)):
-        return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return WalkResult(ErrorCode.UNKNOWN_SERVER_ERROR)
     rest = b""
     try:
         for piece in pieces(batch.codec, body, min(max_bytes, PIECE_BYTES)):
@@ -71,17 +71,17 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int 
             outcome, rest = _take(words, rest + piece if rest else piece)
             if outcome < 0:
                 broken = outcome == pr.BROKEN and not _lost_size(batch, words)
-                return Found(ErrorCode.INVALID_RECORD if broken else ErrorCode.UNKNOWN_SERVER_ERROR)
+                return WalkResult(ErrorCode.INVALID_RECORD if broken else ErrorCode.UNKNOWN_SERVER_ERROR)
     except ProtocolError:
-        return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return WalkResult(ErrorCode.UNKNOWN_SERVER_ERROR)
     if (
         rest
         or words[PartialRecord.LEFT]
         or words[PartialRecord.SKIP]
         or words[PartialRecord.PHASE] != RecordPhase.SIZE
     ):
-        return Found(ErrorCode.INVALID_RECORD)
-    return Found(
+        return WalkResult(ErrorCode.INVALID_RECORD)
+    return WalkResult(
         refused=bool(words[PartialRecord.REFUSED]),
         disordered=bool(words[PartialRecord.DISORDERED]),
         largest=int(words[PartialRecord.LARGEST]),

@@ -57,8 +57,8 @@ class Claim(NamedTuple):
     version: int
 
 
-class Held(NamedTuple):
-    """One batch. holder: connection row and its generation; verified_at: value that the IO worker
+class HeldBatch(NamedTuple):
+    """A batch that waits for its transaction's check. holder: connection row and its generation; verified_at: value that the IO worker
     expects in the repeated entry."""
 
     result: int
@@ -70,8 +70,8 @@ class Held(NamedTuple):
 class Verification(Struct):
     """Batches of one claim: those that control verifies now, and later ones."""
 
-    current: list[Held] = field(default_factory=list)
-    later: list[Held] = field(default_factory=list)
+    current: list[HeldBatch] = field(default_factory=list)
+    later: list[HeldBatch] = field(default_factory=list)
 
 
 class LowestSequences:
@@ -123,8 +123,8 @@ class TransactionChecks:
         self._lowest = LowestSequences()
         self.held: dict[tuple[int, int], int] = {}
         """Batches that are not answered, by holder."""
-        self._allowed: list[Held] = []  # to be pushed, in order
-        self._pushed: list[tuple[Held, int]] = []  # and the Result.NUMBER of each
+        self._allowed: list[HeldBatch] = []  # to be pushed, in order
+        self._pushed: list[tuple[HeldBatch, int]] = []  # and the Result.NUMBER of each
         self._tasks: set[asyncio.Task[None]] = set()
         self.ask: Ask
 
@@ -143,9 +143,9 @@ class TransactionChecks:
         words[Result.TRIES] += 1
         if known is None or words[Result.TRIES] > MAX_TRIES:
             code = ErrorCode.NOT_ENOUGH_REPLICAS if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
+            self._refuse(HeldBatch(result, holder, ("", -1), verified_at), (int(code), None))
             return
-        held = Held(result, holder, (known[0].name, known[1].index), verified_at)
+        held = HeldBatch(result, holder, (known[0].name, known[1].index), verified_at)
         try:
             claim = self._claim(result)
         except ProtocolError:  # a client id that is not UTF-8: the kernel does not read it
@@ -213,7 +213,7 @@ class TransactionChecks:
             self.push_allowed()
         del self._verifications[claim]
 
-    def _in_order(self, claim: Claim, held: Held, answer: Answer) -> Answer:
+    def _in_order(self, claim: Claim, held: HeldBatch, answer: Answer) -> Answer:
         """Control's answer to a batch, or that an earlier one is expected. With transactions v2 the
         IO worker finds that: there a producer that it does not know begins with 0."""
         if claim.version >= PRODUCE_ADDS_FROM or answer[0] not in (0, ErrorCode.NOT_ENOUGH_REPLICAS):
@@ -240,7 +240,7 @@ class TransactionChecks:
                 break
         return ((int(ErrorCode.NOT_ENOUGH_REPLICAS), None),) * len(message.partitions)
 
-    def _allow(self, held: Held, version: int) -> None:
+    def _allow(self, held: HeldBatch, version: int) -> None:
         words = self._tables.results[held.result]
         adds = version >= PRODUCE_ADDS_FROM
         words[Result.OPERATION] = Operation.APPEND_ADDED if adds else Operation.APPEND_VERIFIED
@@ -263,11 +263,11 @@ class TransactionChecks:
             self._pushed.append((held, int(results[held.result, Result.NUMBER])))
         wake_workers(self._tables.address)
 
-    def _refuse(self, held: Held, answer: Answer) -> None:
+    def _refuse(self, held: HeldBatch, answer: Answer) -> None:
         self._refuse_batch(held.result, *answer)
         self._release(held)
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: HeldBatch) -> None:
         self.held[held.holder] -= 1
         if self.held[held.holder]:
             return

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import Environment, Found
+from kbroker.io.append.rows import Environment, WaitResult
 from kbroker.io.append.wait_kernel import AT_ONCE, BLOCKED_MS, MAX_WITHOUT_EPOLL
 from kbroker.ipc.layout import ProcessLine, Ring
 from kbroker.ipc.ring import wake_process
@@ -73,7 +73,7 @@ def case(tmp_path: Path) -> Iterator[Case]:
 
 def test_a_worker_without_entries_sleeps_until_other_work_is_due(case: Case) -> None:
     due_ms = now_ms() + SOON_MS
-    assert case.slept_ms(due_ms, due_ms, Found.OTHER) >= SOON_MS - 1
+    assert case.slept_ms(due_ms, due_ms, WaitResult.OTHER) >= SOON_MS - 1
     assert not case.line[ProcessLine.SLEEPING], "it is awake again"
 
 
@@ -83,7 +83,7 @@ def test_the_end_of_a_wait_is_no_other_work(case: Case) -> None:
 
 def test_a_delayed_produce_that_expires_ends_the_wait(case: Case) -> None:
     case.drain.env[Environment.DELAYED_DUE_MS] = now_ms() + SOON_MS
-    assert case.slept_ms(NEVER, NEVER, Found.OTHER) >= SOON_MS - 1
+    assert case.slept_ms(NEVER, NEVER, WaitResult.OTHER) >= SOON_MS - 1
 
 
 def test_a_client_that_pushes_an_entry_wakes_the_worker(case: Case) -> None:
@@ -113,11 +113,11 @@ def test_entries_that_are_there_are_no_reason_to_sleep(case: Case) -> None:
 
 
 def test_a_wait_names_the_ends_of_syncs_and_other_events(case: Case) -> None:
-    assert case.asleep(lambda: os.write(case.synced[1], b"x")) == Found.SYNCED
+    assert case.asleep(lambda: os.write(case.synced[1], b"x")) == WaitResult.SYNCED
     os.write(case.other[1], b"x")
-    assert case.drain.wait(NEVER, NEVER) == Found.SYNCED | Found.OTHER
+    assert case.drain.wait(NEVER, NEVER) == WaitResult.SYNCED | WaitResult.OTHER
     os.read(case.synced[0], 1)
-    assert case.drain.wait(NEVER, NEVER) == Found.OTHER
+    assert case.drain.wait(NEVER, NEVER) == WaitResult.OTHER
 
 
 def test_entries_that_always_wait_keep_no_event_of_a_descriptor_waiting(case: Case) -> None:
@@ -128,13 +128,13 @@ def test_entries_that_always_wait_keep_no_event_of_a_descriptor_waiting(case: Ca
         MAX_WITHOUT_EPOLL,
         2 * MAX_WITHOUT_EPOLL,
     ]
-    assert [case.drain.wait(NEVER, AT_ONCE) for _ in range(MAX_WITHOUT_EPOLL)][-1] == Found.OTHER
+    assert [case.drain.wait(NEVER, AT_ONCE) for _ in range(MAX_WITHOUT_EPOLL)][-1] == WaitResult.OTHER
 
 
 def test_work_that_is_due_does_not_wait_until_the_rings_are_empty(case: Case) -> None:
     case.case.push(batch())
     found = [case.drain.wait(0, 0) for _ in range(MAX_WITHOUT_EPOLL)]
-    assert found[-1] == Found.OTHER
+    assert found[-1] == WaitResult.OTHER
 
 
 def test_a_worker_whose_client_has_no_room_for_answers_tries_again_soon(case: Case) -> None:

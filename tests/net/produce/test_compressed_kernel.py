@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbroker.kernels.codec_libraries import TABLE_WORDS, CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.net.produce.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, records_are_valid
-from kbroker.net.produce.record_walk import Demands, Found, walk
+from kbroker.net.produce.record_walk import Demands, WalkResult, walk
 from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
@@ -39,7 +39,7 @@ def fine(
     return int(words[Context.WALK_MAX_TIMESTAMP]) if yes else None
 
 
-def walked(data: bytes, keys: bool = False, oldest: int = -FAR, newest: int = FAR) -> Found:
+def walked(data: bytes, keys: bool = False, oldest: int = -FAR, newest: int = FAR) -> WalkResult:
     batch = next(read_batches(data, check_crc=False))
     return walk(batch, batch.data[rb.RECORDS :], Demands(oldest, newest, keys, ordered=True, sized=False))
 
@@ -80,7 +80,7 @@ def test_every_odd_batch_is_fine_only_if_the_walk_finds_it_fine(codec: Codec) ->
     batches = others(codec) | {name: batch for name, (batch, _) in same_answers(codec).items()}
     for name, batch in batches.items():
         largest, expected = fine(batch), walked(batch)
-        assert largest is None or Found(largest=largest) == expected, name
+        assert largest is None or WalkResult(largest=largest) == expected, name
     assert fine(same_answers(codec)["good"][0]) is not None
 
 
@@ -100,7 +100,7 @@ def test_more_than_one_stream_is_left_to_python(codec: Codec) -> None:
     data = build_batch([(b"k", b"v" * 40, (), 1)], codec=codec)
     split = compress(codec, plain[:20]) + compress(codec, plain[20:])
     assert fine(with_body(data, split)) is None
-    assert walked(with_body(data, split)) == Found(largest=1)
+    assert walked(with_body(data, split)) == WalkResult(largest=1)
 
 
 def test_a_window_that_readers_refuse_is_left_to_python() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.net.produce import record_walk
-from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, Found, TooLong, walk
+from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, WalkResult, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol import compression
 from kbroker.protocol.compression import XERIAL_HEADER, Codec, compress
@@ -26,7 +26,7 @@ from tests.net.produce.compressed_cases import CODECS, RECORDS, same_answers, wi
 ANY_TIME = Demands(-(1 << 62), 1 << 62, need_keys=False, ordered=True, sized=False)
 
 
-def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) -> Found:
+def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) -> WalkResult:
     batch = next(read_batches(data, check_crc=False))
     with mock.patch.object(record_walk, "PIECE_BYTES", piece_bytes):
         return walk(batch, batch.data[rb.RECORDS :], demands)
@@ -40,7 +40,7 @@ def test_good_records_are_found_in_pieces_of_any_size(
 ) -> None:
     data = build_batch(records, codec=codec)
     stamps = [record[3] for record in records]
-    assert found(data, piece_bytes=piece_bytes) == Found(largest=max(stamps))
+    assert found(data, piece_bytes=piece_bytes) == WalkResult(largest=max(stamps))
     late = Demands(0, max(stamps) - 1, need_keys=False, ordered=True, sized=True)
     assert found(data, late, piece_bytes).refused == any(s != -1 and not 0 <= s < max(stamps) for s in stamps)
     keyed = Demands(-(1 << 62), 1 << 62, need_keys=True, ordered=True, sized=True)
@@ -87,7 +87,7 @@ def test_huge_records_of_a_small_batch_are_not_kept() -> None:
             yield piece
 
     with mock.patch("kbroker.net.produce.record_walk.pieces", counted):
-        assert found(data) == Found(largest=5)
+        assert found(data) == WalkResult(largest=5)
     assert sum(sizes) > 200_000_000
     assert max(sizes) <= 1 << 20
 
@@ -108,8 +108,8 @@ def test_a_batch_that_decompresses_to_much_is_left_to_a_thread(codec: Codec) -> 
             with pytest.raises(TooLong):
                 walk(batch, body, ANY_TIME, AT_ONCE_BYTES)
         else:
-            assert walk(batch, body, ANY_TIME, AT_ONCE_BYTES) == Found(largest=5)
-        assert walk(batch, body, ANY_TIME) == Found(largest=5)
+            assert walk(batch, body, ANY_TIME, AT_ONCE_BYTES) == WalkResult(largest=5)
+        assert walk(batch, body, ANY_TIME) == WalkResult(largest=5)
 
 
 def in_gzip_members(plain: bytes, size: int) -> bytes:
@@ -129,7 +129,7 @@ def test_few_of_very_many_frames_of_zstd_are_read_at_once(monkeypatch: pytest.Mo
     plain = build_batch([(b"k", bytes(300), (), 5)])[rb.RECORDS :]
     batch = next(read_batches(with_body(whole, empty + compress(Codec.ZSTD, plain))))
     body = batch.data[rb.RECORDS :]
-    assert walk(batch, body, ANY_TIME) == Found(largest=5)
+    assert walk(batch, body, ANY_TIME) == WalkResult(largest=5)
     read = mock.Mock(wraps=zstandard.frame_header_size)
     monkeypatch.setattr(zstandard, "frame_header_size", read)
     with pytest.raises(TooLong):
@@ -156,4 +156,4 @@ def test_many_short_pieces_are_left_to_a_thread(
     assert len(body) < 8 << 10
     with pytest.raises(TooLong):
         walk(batch, body, ANY_TIME, AT_ONCE_BYTES)
-    assert walk(batch, body, ANY_TIME) == Found(largest=5)
+    assert walk(batch, body, ANY_TIME) == WalkResult(largest=5)
