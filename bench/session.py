@@ -92,9 +92,9 @@ def measure(
         for sample in run.samples(schedule):
             results.samples.append(sample)
             if run.warmed:
-                least, most = min(run.warmed.values()), max(run.warmed.values())
+                low, high = min(run.warmed.values()), max(run.warmed.values())
                 results.setup["unmeasured work of the JVM"] = (
-                    f"{least:.0f} to {most:.0f} s before each scenario"
+                    f"{low:.0f} to {high:.0f} s before each scenario"
                 )
             results.save(path)
             show(sample)

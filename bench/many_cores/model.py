@@ -89,12 +89,12 @@ class Model:
         first = min(bounds, key=lambda name: bounds[name])
         return MAX_UTILISATION * bounds[first], first
 
-    def best_counts(self, cores: int, most: int = 64) -> Counts:
+    def best_counts(self, cores: int, max_count: int = 64) -> Counts:
         """The numbers of processes with the highest rate; of equal ones the fewest processes."""
         choices = [
             Counts(network, io)
-            for network in range(1, min(cores, most) + 1)
-            for io in range(1, min(cores, most) + 1)
+            for network in range(1, min(cores, max_count) + 1)
+            for io in range(1, min(cores, max_count) + 1)
         ]
         return max(choices, key=lambda each: (round(self.rate(each, cores)[0]), -each.network - each.io))
 

@@ -93,14 +93,14 @@ def single_records(turn: RoleTurn, counts: Counts) -> None:
 def batches(turn: RoleTurn, counts: Counts) -> None:
     """Batches of 64 KB; a piece is a MiB."""
     topic = turn.topic("batches", PARTITIONS)
-    connections, most = 8 * counts.network, turn.size.produced_bytes
+    connections, max_bytes = 8 * counts.network, turn.size.produced_bytes
     turn.load(
         "produce",
         topic=topic,
         connections=connections,
         records=62,
         value_bytes=1024,
-        max_bytes=most,
+        max_bytes=max_bytes,
         **turn.timed(),
     )
 

@@ -92,9 +92,9 @@ class CleanerState:
     def back_off(self, check_s: float = 0.0) -> None:
         """Wait for log.cleaner.backoff.ms, or until an IO worker calls, but at least for a pause.
         check_s: the length of the check before it."""
-        least_s = min(PAUSE_FACTOR * check_s, MAX_CHECK_PAUSE_S)
-        self.stop.wait(least_s)
-        rest_s = self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s
+        min_s = min(PAUSE_FACTOR * check_s, MAX_CHECK_PAUSE_S)
+        self.stop.wait(min_s)
+        rest_s = self.config.get_int("log.cleaner.backoff.ms") / 1000 - min_s
         self._wake.wait(min(max(0.0, rest_s), threading.TIMEOUT_MAX))
         if not self.stop.is_set():
             self._wake.clear()

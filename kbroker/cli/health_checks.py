@@ -53,16 +53,16 @@ class Check(Struct, frozen=True):
 
 
 def checks(
-    metrics: Metrics, not_ready: Sequence[str], now_s: float, most_lag: int | None = None
+    metrics: Metrics, not_ready: Sequence[str], now_s: float, max_lag: int | None = None
 ) -> list[Check]:
-    """All checks, in the order of the page. most_lag: a larger lag is a problem."""
+    """All checks, in the order of the page. max_lag: a larger lag is a problem."""
     found = [
         Check("ready", "no" if not_ready else "yes", list(not_ready)),
         _processes(metrics, now_s),
         _confinement(metrics),
         *_log_dirs(metrics),
         _partitions(metrics),
-        _groups(metrics, most_lag),
+        _groups(metrics, max_lag),
     ]
     return found + [
         _certificate(labels["listener"], end_s, now_s) for labels, end_s in _of(metrics, CERTIFICATE)
@@ -165,7 +165,7 @@ def _partitions(metrics: Metrics) -> Check:
     return Check("partitions", detail, problems)
 
 
-def _groups(metrics: Metrics, most_lag: int | None) -> Check:
+def _groups(metrics: Metrics, max_lag: int | None) -> Check:
     """Lag is only a problem above the user's limit, because normal lag depends on the topic."""
     lags: Counter[str] = Counter()
     for labels, value in _of(metrics, GROUP_LAG):
@@ -175,7 +175,7 @@ def _groups(metrics: Metrics, most_lag: int | None) -> Check:
     more = f" and {len(lagging) - SHOWN_GROUPS} more" if len(lagging) > SHOWN_GROUPS else ""
     detail = f"{counted(len(lagging), 'group')} with lag" + (f": {shown}{more}" if lagging else "")
     over = (
-        [] if most_lag is None else [f"{group} lags by {lag:,}" for group, lag in lagging if lag > most_lag]
+        [] if max_lag is None else [f"{group} lags by {lag:,}" for group, lag in lagging if lag > max_lag]
     )
     return Check("lag", detail, over)
 

@@ -186,12 +186,12 @@ def _read_clocks(cx: int) -> None:
 
 
 @inlined
-def _count_polling(cx: int, most_ns: int, continues: bool) -> None:
-    """Count the CPU time since the last call as polling if it is less than `most_ns`. continues:
+def _count_polling(cx: int, max_ns: int, continues: bool) -> None:
+    """Count the CPU time since the last call as polling if it is less than `max_ns`. continues:
     what follows is polling, too."""
     now = clock_ns(CLOCK_THREAD_CPUTIME_ID, get(cx, Context.SCRATCH))
     before = get(cx, Context.POLLED_NS)
-    if before != 0 and now - before < most_ns:
+    if before != 0 and now - before < max_ns:
         put(cx, Context.STAT_POLLED_NS, get(cx, Context.STAT_POLLED_NS) + now - before)
     put(cx, Context.POLLED_NS, now if continues else 0)
 

@@ -153,8 +153,8 @@ def test_a_full_disk_is_called_full() -> None:
 
 
 def test_lag_is_a_problem_beyond_the_limit() -> None:
-    assert not problems({}, most_lag=42)
-    assert problems({}, most_lag=41) == ["lag: g lags by 42"]
+    assert not problems({}, max_lag=42)
+    assert problems({}, max_lag=41) == ["lag: g lags by 42"]
 
 
 def test_the_reasons_of_the_readiness_probe_are_shown() -> None:

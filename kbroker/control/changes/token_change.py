@@ -56,8 +56,8 @@ async def renew_token(broker: Broker, principal: str, hmac: bytes, period_ms: in
         token = _of_hmac(broker, hmac)
         _require_in_force(token, now_ms)
         _require_managed(token, principal)
-        longest_ms = broker.tokens.renewal_ms
-        renewal_ms = min(period_ms, longest_ms) if period_ms > 0 else longest_ms
+        max_ms = broker.tokens.renewal_ms
+        renewal_ms = min(period_ms, max_ms) if period_ms > 0 else max_ms
         return await _expire_at(broker, token, now_ms + renewal_ms)
 
 

@@ -171,8 +171,8 @@ class StoreCopies:
         dropped."""
         if len(self._copies) > 1:
             versions = {log_dir: copy.store.version for log_dir, copy in self._copies.items()}
-            least = min(versions.values())
-            if ahead := [log_dir for log_dir, version in versions.items() if version > least]:
+            lowest = min(versions.values())
+            if ahead := [log_dir for log_dir, version in versions.items() if version > lowest]:
                 await self._leave(dict.fromkeys(ahead, "it holds what the others refused"))
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:

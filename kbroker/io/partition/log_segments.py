@@ -130,13 +130,13 @@ class LogSegments:
         """Bytes of each segment, oldest first, the active one last."""
         return [*(segment.size for segment in self.closed), self.active.position]
 
-    def oldest(self, most: int) -> tuple[list[int], list[int], int | None]:
+    def oldest(self, max_segments: int) -> tuple[list[int], list[int], int | None]:
         """Base offsets and bytes of the oldest segments, and the base offset of the next one; None
         if these are all. A log may have very many."""
-        if most > len(self.closed):
+        if max_segments > len(self.closed):
             return self.base_offsets, self.sizes, None
-        some = self.closed[:most]
-        end = self.closed[most].base_offset if most < len(self.closed) else self.active.base_offset
+        some = self.closed[:max_segments]
+        end = self.closed[max_segments].base_offset if max_segments < len(self.closed) else self.active.base_offset
         return [one.base_offset for one in some], [one.size for one in some], end
 
     @property
@@ -145,12 +145,12 @@ class LogSegments:
         rolled = self.unsynced.first_base
         return self.active.base_offset if rolled is None else rolled
 
-    def older_until(self, timestamp: int, offset: int, mark: int, most: int) -> int:
+    def older_until(self, timestamp: int, offset: int, mark: int, max_segments: int) -> int:
         """The offset from which on records may reach a time, as far as the closed segments from an
-        offset on are known to be older: of `most` of them, and not beyond a mark."""
+        offset on are known to be older: of `max_segments` of them, and not beyond a mark."""
         at = max(bisect_right(self.closed, offset, key=_base_of) - 1, 0)
-        some = self.closed[at : at + most + 1]
-        ends = [one.base_offset for one in some[1:]] + [self.active.base_offset] * (len(some) <= most)
+        some = self.closed[at : at + max_segments + 1]
+        ends = [one.base_offset for one in some[1:]] + [self.active.base_offset] * (len(some) <= max_segments)
         for one, end in zip(some, ends, strict=False):
             largest = one.max_timestamp  # None: its file must be read
             if largest is None or not 0 <= largest < timestamp or end > mark:
@@ -158,11 +158,11 @@ class LogSegments:
             offset = max(offset, end)
         return offset
 
-    def shapes_from(self, offset: int, most: int) -> list[tuple[int, int]]:
+    def shapes_from(self, offset: int, max_segments: int) -> list[tuple[int, int]]:
         """(base offset, bytes) of segments from the one with an offset on, at least one."""
         at = max(bisect_right(self.closed, offset, key=_base_of) - 1, 0)
-        some = [(one.base_offset, one.size) for one in self.closed[at : at + most]]
-        if len(some) < most:
+        some = [(one.base_offset, one.size) for one in self.closed[at : at + max_segments]]
+        if len(some) < max_segments:
             some.append((self.active.base_offset, self.active.position))
         return some
 

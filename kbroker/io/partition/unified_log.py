@@ -6,7 +6,6 @@ role and slot.
 import logging
 import os
 
-from msgspec.structs import replace
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
@@ -188,30 +187,31 @@ class UnifiedLog:
             self.epochs.truncate_from_start(offset)  # in memory: each load repeats it
             self.published.publish()
 
-    def retention(self, now_ms: int, most: int = ALL_SEGMENTS) -> int:
-        """Delete of the oldest `most` segments those below the log start and, with cleanup.policy=
-        delete, by size and age. Returns the number; there may be more if it is `most` or more."""
+    def retention(self, now_ms: int, max_segments: int = ALL_SEGMENTS) -> int:
+        """Delete, of the oldest segments, those below the log start and, with cleanup.policy=delete,
+        by size and age. Returns the number; if it is `max_segments` or more, more may follow."""
         if self.role.paused:
             return 0
-        deleted = self.delete_segments_below(self.log_start, now_ms, most)
+        deleted = self.delete_segments_below(self.log_start, now_ms, max_segments)
         if self.config.delete:
-            large = above_size(self._shape(most), self.config.retention_bytes)
+            large = above_size(self._shape(max_segments), self.config.retention_bytes)
             deleted += self._delete_oldest(large, now_ms)
             age, largest = self.config.max_age_ms, self.segments.largest_timestamp
-            deleted += self._delete_oldest(too_old(self._shape(most), age, now_ms, largest), now_ms)
+            deleted += self._delete_oldest(too_old(self._shape(max_segments), age, now_ms, largest), now_ms)
         return deleted
 
-    def delete_segments_below(self, offset: int, now_ms: int, most: int = ALL_SEGMENTS) -> int:
-        """Delete segments of the oldest `most` that lie entirely below an offset, with any cleanup
-        policy; returns the number. The log then starts with the first one that is left."""
+    def delete_segments_below(self, offset: int, now_ms: int, max_segments: int = ALL_SEGMENTS) -> int:
+        """Delete, of the oldest segments, those entirely below an offset, with any cleanup policy;
+        returns the number. The log then starts with the first one that is left."""
         if self.role.paused:
             return 0
-        return self._delete_oldest(below_log_start(replace(self._shape(most), log_start=offset)), now_ms)
+        return self._delete_oldest(below_log_start(self._shape(max_segments, offset)), now_ms)
 
-    def _shape(self, most: int) -> LogShape:
-        bases, sizes, end = self.segments.oldest(most)
+    def _shape(self, max_segments: int, log_start: int | None = None) -> LogShape:
+        bases, sizes, end = self.segments.oldest(max_segments)
         end, later = (self.log_end, None) if end is None else (end, self.size - sum(sizes))
-        return LogShape(bases, sizes, self.log_start, end, self.high_watermark, later)
+        start = self.log_start if log_start is None else log_start
+        return LogShape(bases, sizes, start, end, self.high_watermark, later)
 
     def _delete_oldest(self, count: int, now_ms: int) -> int:
         if count == 0:

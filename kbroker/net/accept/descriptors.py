@@ -48,7 +48,7 @@ def hard_limit() -> int:
     return limit if limit != resource.RLIM_INFINITY else UNLIMITED_FILES
 
 
-def least_files(limit: int) -> int:
+def min_files(limit: int) -> int:
     """Descriptors that are left to files under a limit, however many connections there are."""
     return min(max(limit // FILES_SHARE, MIN_FILES_OPEN), MAX_FILES_OPEN)
 
@@ -56,7 +56,7 @@ def least_files(limit: int) -> int:
 def for_connections(limit: int, inherited: int) -> int:
     """Descriptors that the connections of a network process may take. inherited: open at its
     fork."""
-    return max(limit - inherited - OWN - least_files(limit), MIN_CONNECTIONS)
+    return max(limit - inherited - OWN - min_files(limit), MIN_CONNECTIONS)
 
 
 class ProcessRoom:
@@ -112,7 +112,7 @@ class OwnDescriptors:
     leave, within bounds. limit: of the process; opened: before the first connection."""
 
     def __init__(self, limit: int, opened: int) -> None:
-        self._least = least_files(limit)
+        self._min_files = min_files(limit)
         self._room = limit - opened - OWN
         self._taken = 0
         self.files = 0
@@ -121,14 +121,14 @@ class OwnDescriptors:
 
     def divide(self) -> int:
         """Set how many files may be open from now on; returns the number."""
-        self.files = min(max(self._room - self._taken - AHEAD, self._least), MAX_FILES_OPEN)
+        self.files = min(max(self._room - self._taken - AHEAD, self._min_files), MAX_FILES_OPEN)
         return self.files
 
     def connected(self, cost: int) -> bool:
         """A connection takes descriptors; returns whether files must be closed for the next ones
         (`divide`)."""
         self._taken += cost
-        return self._room - self._taken < self.files > self._least
+        return self._room - self._taken < self.files > self._min_files
 
     def closed(self, cost: int) -> None:
         """A connection has given its descriptors back."""

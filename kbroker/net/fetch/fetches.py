@@ -333,10 +333,10 @@ class Fetches:
 
     def divide_descriptors(self) -> None:
         """Keep no more files open than connections leave descriptors for. Not within a turn."""
-        most = self._process.descriptors.divide()
-        self.reader.files.capacity = most // 2
-        self.reader.files.shrink(most // 2)
-        self.reads.max_open = most // 4 // FILES_OF_A_SEGMENT
+        max_files = self._process.descriptors.divide()
+        self.reader.files.capacity = max_files // 2
+        self.reader.files.shrink(max_files // 2)
+        self.reads.max_open = max_files // 4 // FILES_OF_A_SEGMENT
         self.reads.shrink(self.reads.max_open)
         self.reads.sweep()
 

@@ -21,7 +21,7 @@ from kbroker.net.accept.descriptors import (
     cost_of,
     for_connections,
     hard_limit,
-    least_files,
+    min_files,
 )
 
 INHERITED = 50
@@ -30,18 +30,18 @@ INHERITED = 50
 @pytest.mark.parametrize("limit", [700, 1024, 4096, 20_000, 100_000, 1 << 20])
 def test_connections_and_files_together_stay_below_the_limit(limit: int) -> None:
     connections = for_connections(limit, INHERITED)
-    assert connections + least_files(limit) + OWN + INHERITED == limit
+    assert connections + min_files(limit) + OWN + INHERITED == limit
     assert connections > limit // 2
     own = OwnDescriptors(limit, INHERITED)
     for _ in range(connections):
         if own.connected(PLAIN_CONNECTION):
             own.divide()
-    assert own.files == least_files(limit)
+    assert own.files == min_files(limit)
 
 
 @pytest.mark.parametrize(("limit", "files"), [(64, 64), (2048, 64), (20_000, 625), (1 << 20, MAX_FILES_OPEN)])
 def test_files_keep_a_share_however_many_connections_there_are(limit: int, files: int) -> None:
-    assert least_files(limit) == files >= MIN_FILES_OPEN
+    assert min_files(limit) == files >= MIN_FILES_OPEN
 
 
 def test_under_the_lowest_limits_some_connections_are_accepted() -> None:
@@ -78,9 +78,9 @@ def test_files_give_way_to_connections_and_come_back() -> None:
     assert own.divide() == MAX_FILES_OPEN
 
 
-def test_with_the_least_files_no_connection_closes_more_of_them() -> None:
+def test_with_the_minimum_of_files_no_connection_closes_more_of_them() -> None:
     own = OwnDescriptors(1000, 0)
-    while own.divide() > least_files(1000):
+    while own.divide() > min_files(1000):
         own.connected(1)
     assert not any(own.connected(1) for _ in range(100))
 
