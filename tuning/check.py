@@ -3,7 +3,7 @@
 from tuning.broker import running, settings
 from tuning.broker.rules import propose
 from tuning.finding import Finding, Severity, sorted_findings
-from tuning.knobs.registry import look
+from tuning.knobs import registry
 from tuning.situation import Situation
 
 
@@ -11,7 +11,7 @@ def check(situation: Situation) -> list[Finding]:
     """All findings, the worst first."""
     proposals = [proposal.finding(situation.config) for proposal in propose(situation)]
     return sorted_findings(
-        [*look(situation), *settings.look(situation), *proposals, *running.look(situation)]
+        [*registry.findings(situation), *settings.findings(situation), *proposals, *running.findings(situation)]
     )
 
 

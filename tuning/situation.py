@@ -1,4 +1,4 @@
-"""Everything a knob or a rule may look at."""
+"""All facts that a knob or a rule may read."""
 
 from dataclasses import dataclass, field
 

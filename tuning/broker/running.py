@@ -23,7 +23,7 @@ MIN_RECENT = 20
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing to look at. read: a number, None when the page does not show it. wrong: whether it
+    """A sign of a problem in the metrics. read: a number, None when the page does not show it. wrong: whether it
     is too much. quantile: read from the last seconds if possible."""
 
     name: str
@@ -37,7 +37,7 @@ class Sign:
     quantile: bool = False
 
 
-def look(situation: Situation) -> list[Finding]:
+def findings(situation: Situation) -> list[Finding]:
     """A finding for each sign; none without a running broker."""
     live = situation.live
     return [] if live is None else [_finding(sign, situation, live) for sign in SIGNS]

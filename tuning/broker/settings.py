@@ -10,7 +10,7 @@ from tuning.knobs.knob import by_hand
 from tuning.situation import Situation
 
 
-def look(situation: Situation) -> list[Finding]:
+def findings(situation: Situation) -> list[Finding]:
     """Findings about log.dirs, sites and processes."""
     return [
         *_shared_disks(situation),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.host.disks import Disk
-from tuning.knobs.knob import FINE, Knob, Want, by_hand
+from tuning.knobs.knob import FINE, Knob, Assessment, by_hand
 from tuning.situation import Situation
 
 READ_AHEAD_KB = (128, 16384)
@@ -21,16 +21,16 @@ def _change(disk: Disk, name: str, new: str, now: str) -> Remedy:
     return Remedy(Means.SYSFS, f"{disk.queue}/{name}", new, now)
 
 
-def _scheduler(_: Situation, disk: Disk, now: str) -> Want:
+def _scheduler(_: Situation, disk: Disk, now: str) -> Assessment:
     rotating = disk.kind == "hdd"
     expected = "mq-deadline" if rotating else "none"
     if now == expected or expected not in disk.schedulers or not (rotating or now in HEAVY):
         return FINE
     because = f"This disk {'rotates' if rotating else 'does not rotate'} ({disk.kind})."
-    return Want(Severity.ADVICE, expected, because, _change(disk, "scheduler", expected, now))
+    return Assessment(Severity.ADVICE, expected, because, _change(disk, "scheduler", expected, now))
 
 
-def _read_ahead(_: Situation, disk: Disk, now: str) -> Want:
+def _read_ahead(_: Situation, disk: Disk, now: str) -> Assessment:
     least, most = READ_AHEAD_KB
     if least <= int(now) <= most:
         return FINE
@@ -40,41 +40,41 @@ def _read_ahead(_: Situation, disk: Disk, now: str) -> Want:
         if int(now) < least
         else "A larger value reads data that no client requested."
     )
-    return Want(Severity.ADVICE, expected, because, _change(disk, "read_ahead_kb", expected, now))
+    return Assessment(Severity.ADVICE, expected, because, _change(disk, "read_ahead_kb", expected, now))
 
 
-def _requests(_: Situation, disk: Disk, now: str) -> Want:
+def _requests(_: Situation, disk: Disk, now: str) -> Assessment:
     if int(now) >= FEWEST_REQUESTS:
         return FINE
     expected = str(FEWEST_REQUESTS)
-    return Want(Severity.ADVICE, expected, "", _change(disk, "nr_requests", expected, now))
+    return Assessment(Severity.ADVICE, expected, "", _change(disk, "nr_requests", expected, now))
 
 
-def _throttle(situation: Situation, disk: Disk, now: str) -> Want:
+def _throttle(situation: Situation, disk: Disk, now: str) -> Assessment:
     if now != "0" or not situation.workload.durable:
         return FINE
     because = "It is off here, although acks wait for this disk."
-    return Want(Severity.ADVICE, "-1", because, _change(disk, "wbt_lat_usec", "-1", now))
+    return Assessment(Severity.ADVICE, "-1", because, _change(disk, "wbt_lat_usec", "-1", now))
 
 
-def _cache(situation: Situation, _: Disk, now: str) -> Want:
+def _cache(situation: Situation, _: Disk, now: str) -> Assessment:
     if now != "write back":
         return FINE
     because = "Volatile unless the device has a battery or capacitors; each fdatasync empties it."
-    return Want(Severity.NOTE if situation.workload.durable else Severity.OK, "", because)
+    return Assessment(Severity.NOTE if situation.workload.durable else Severity.OK, "", because)
 
 
-def _merges(_: Situation, disk: Disk, now: str) -> Want:
+def _merges(_: Situation, disk: Disk, now: str) -> Assessment:
     if now != "2":
         return FINE
-    return Want(Severity.ADVICE, "0", "It is off here.", _change(disk, "nomerges", "0", now))
+    return Assessment(Severity.ADVICE, "0", "It is off here.", _change(disk, "nomerges", "0", now))
 
 
-def _trim(situation: Situation, disk: Disk, now: str) -> Want:
+def _trim(situation: Situation, disk: Disk, now: str) -> Assessment:
     discarded = all("discard" in mount.options for mount in situation.host.mounts)
     if now == "on" or not disk.discards or discarded:
         return FINE
-    return Want(Severity.NOTE, "on", "", by_hand("systemctl enable --now fstrim.timer (undo: disable --now)"))
+    return Assessment(Severity.NOTE, "on", "", by_hand("systemctl enable --now fstrim.timer (undo: disable --now)"))
 
 
 def _read_trim(situation: Situation, _: Disk) -> str | None:

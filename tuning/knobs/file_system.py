@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.host.mounts import UNKNOWN, Mount
-from tuning.knobs.knob import FINE, Knob, Want, by_hand
+from tuning.knobs.knob import FINE, Knob, Assessment, by_hand
 from tuning.quantity import show_bytes
 from tuning.situation import Situation
 
@@ -26,40 +26,40 @@ def mounts(situation: Situation) -> Sequence[tuple[str, Mount]]:
     return [(mount.point, mount) for mount in situation.host.mounts]
 
 
-def _kind(_: Situation, __: Mount, now: str) -> Want:
+def _kind(_: Situation, __: Mount, now: str) -> Assessment:
     if now in PROVEN:
         return FINE
     if now in MEMORY:
-        return Want(
+        return Assessment(
             Severity.SERIOUS, "", "Nothing here survives a restart of the host.", by_hand("use a disk")
         )
     if now in REMOTE or now.startswith("fuse"):
         remedy = by_hand("use a local disk")
-        return Want(Severity.SERIOUS, "", "Its pauses and lost locks stop the broker.", remedy)
+        return Assessment(Severity.SERIOUS, "", "Its pauses and lost locks stop the broker.", remedy)
     if now == "overlay":
         remedy = by_hand("mount a volume at the log dir")
-        return Want(
+        return Assessment(
             Severity.SERIOUS, "", "This is a container's own layer: it is deleted with the container.", remedy
         )
     copied = now in COPYING
     because = (
         "Its writes are copied, and syncs cost more." if copied else "Other file systems are not tested."
     )
-    return Want(Severity.ADVICE, "xfs or ext4", because, by_hand("move the log dir to xfs or ext4"))
+    return Assessment(Severity.ADVICE, "xfs or ext4", because, by_hand("move the log dir to xfs or ext4"))
 
 
 def _option(
     wrong: Sequence[str], right: str, severity: Severity, because: str
-) -> Callable[[Situation, Mount, str], Want]:
-    """Judges by options: any of `wrong` is answered with `right`."""
+) -> Callable[[Situation, Mount, str], Assessment]:
+    """An assessment of mount options: any of `wrong` should be `right`."""
 
-    def want(_: Situation, mount: Mount, __: str) -> Want:
+    def assess(_: Situation, mount: Mount, __: str) -> Assessment:
         found = next((option for option in wrong if option in mount.options), None)
         if found is None:
             return FINE
-        return Want(severity, right, because, Remedy(Means.MOUNT, mount.point, right, found))
+        return Assessment(severity, right, because, Remedy(Means.MOUNT, mount.point, right, found))
 
-    return want
+    return assess
 
 
 def _shown(*options: str) -> Callable[[Situation, Mount], str]:
@@ -71,12 +71,12 @@ def _shown(*options: str) -> Callable[[Situation, Mount], str]:
     return read
 
 
-def _free(situation: Situation, mount: Mount, _: str) -> Want:
+def _free(situation: Situation, mount: Mount, _: str) -> Assessment:
     share = mount.free_share
     active = situation.replicas * situation.config.get_int("log.segment.bytes")
     if share < SCARCE:
         remedy = by_hand("make room, add a disk to log.dirs, or lower log.retention.bytes")
-        return Want(
+        return Assessment(
             Severity.SERIOUS, "", "On a full disk produce is refused with KAFKA_STORAGE_ERROR.", remedy
         )
     if active > mount.total_bytes and situation.knows("partitions"):
@@ -85,9 +85,9 @@ def _free(situation: Situation, mount: Mount, _: str) -> Want:
             f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention does not delete: "
             f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
         )
-        return Want(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
+        return Assessment(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
     return (
-        Want(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space"))
+        Assessment(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space"))
         if share < LITTLE
         else FINE
     )
@@ -99,30 +99,30 @@ def _read_free(_: Situation, mount: Mount) -> str | None:
     return f"{show_bytes(mount.free_bytes)} of {show_bytes(mount.total_bytes)} ({mount.free_share:.0%})"
 
 
-def _inodes(situation: Situation, mount: Mount, _: str) -> Want:
+def _inodes(situation: Situation, mount: Mount, _: str) -> Assessment:
     needed = situation.replicas * FEWEST_INODES * 2
     if mount.free_inodes >= needed:
         return FINE
     remedy = by_hand("make the file system with more inodes (mkfs.ext4 -i), or use xfs")
-    return Want(Severity.SERIOUS, "", f"{situation.replicas} logs need {needed}.", remedy)
+    return Assessment(Severity.SERIOUS, "", f"{situation.replicas} logs need {needed}.", remedy)
 
 
 def _read_inodes(_: Situation, mount: Mount) -> str | None:
     return str(mount.free_inodes) if mount.total_inodes else None
 
 
-def _place(_: Situation, mount: Mount, __: str) -> Want:
+def _place(_: Situation, mount: Mount, __: str) -> Assessment:
     swept = [name for name in mount.dirs if name.startswith(tuple(each + "/" for each in SWEPT))]
     if not swept:
         return FINE
     because = f"{', '.join(swept)} is below a folder from which systemd-tmpfiles deletes old files."
-    return Want(Severity.SERIOUS, "a folder of its own", because, by_hand("set log.dirs"))
+    return Assessment(Severity.SERIOUS, "a folder of its own", because, by_hand("set log.dirs"))
 
 
-def _writable(_: Situation, __: Mount, now: str) -> Want:
+def _writable(_: Situation, __: Mount, now: str) -> Assessment:
     if now == "yes":
         return FINE
-    return Want(
+    return Assessment(
         Severity.SERIOUS,
         "yes",
         "These are not writable.",

@@ -11,10 +11,10 @@ Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """A knob's judgement of its value. proposed: "" to leave it. because: of this host, added to
-    the row's why. remedy: "" for none; a proposal of a host-wide sysctl needs none, its row makes
-    it."""
+class Assessment:
+    """A knob's assessment of its value. proposed: the better value, "" to leave it. because: the
+    reason on this host, added to the row's why. remedy: None if there is none, or if the row of a
+    host-wide sysctl makes it."""
 
     severity: Severity
     proposed: str = ""
@@ -22,31 +22,31 @@ class Want:
     remedy: Remedy | None = None
 
 
-FINE = Want(Severity.OK)
+FINE = Assessment(Severity.OK)
 
 
-def unless(fine: str, want: Want) -> Callable[[Situation, object, str], Want]:
-    """Judgement of a knob with one good value: `want` for every host with a different value."""
-    return lambda _, __, now: FINE if now == fine else want
+def unless(fine: str, other: Assessment) -> Callable[[Situation, object, str], Assessment]:
+    """Assess a knob with one good value: `other` for every host with a different value."""
+    return lambda _, __, now: FINE if now == fine else other
 
 
 @dataclass(frozen=True, slots=True)
 class Knob(Generic[Subject]):
-    """name: a sysctl's, or words. subjects: what it belongs to, each with a label ("" is the host
-    itself).
+    """name: of a sysctl, or words. subjects: (label, disk, mount, interface, ...) of each thing that
+    has the knob; the label "" is the host itself.
 
-    read: value as text, None when it cannot be seen here. want: given that text. why: what the
-    value does, one sentence. source: the document or the measurement that it comes from.
+    read: the value as text, None if it is not visible. assess: called with that text. why: the
+    effect of the value, one sentence. source: a document or a measurement.
     """
 
     name: str
     subjects: Callable[[Situation], Sequence[tuple[str, Subject]]]
     read: Callable[[Situation, Subject], str | None]
-    want: Callable[[Situation, Subject, str], Want]
+    assess: Callable[[Situation, Subject, str], Assessment]
     why: str
     source: str
 
-    def look(self, situation: Situation) -> list[Finding]:
+    def findings(self, situation: Situation) -> list[Finding]:
         """A finding for each subject."""
         return [self._one(situation, label, subject) for label, subject in self.subjects(situation)]
 
@@ -55,28 +55,28 @@ class Knob(Generic[Subject]):
         now = self.read(situation, subject)
         if now is None:
             return Finding(name, Severity.UNSEEN, "", "", "cannot be seen here", self.source)
-        want = self.want(situation, subject, now)
-        why = f"{self.why} {want.because}".strip()
-        return Finding(name, want.severity, now, want.proposed, why, self.source, want.remedy)
+        found = self.assess(situation, subject, now)
+        why = f"{self.why} {found.because}".strip()
+        return Finding(name, found.severity, now, found.proposed, why, self.source, found.remedy)
 
 
 def whole_host(_: Situation) -> Sequence[tuple[str, None]]:
-    """The subject of knobs that a host has once."""
+    """The subject of a knob that a host has once."""
     return (("", None),)
 
 
 def sysctl(
-    name: str, want: Callable[[Situation, str], tuple[Severity, str, str]], why: str, source: str
+    name: str, assess: Callable[[Situation, str], tuple[Severity, str, str]], why: str, source: str
 ) -> Knob[None]:
-    """A row for a sysctl. want: severity, proposed value ("" leaves it) and what is special
-    here."""
+    """A row for a sysctl. assess: called with the value; returns severity, proposed value ("" leaves
+    it) and the reason on this host."""
 
-    def judge(situation: Situation, _: None, now: str) -> Want:
-        severity, proposed, because = want(situation, now)
+    def with_remedy(situation: Situation, _: None, now: str) -> Assessment:
+        severity, proposed, because = assess(situation, now)
         remedy = Remedy(Means.SYSCTL, name, proposed, now) if proposed else None
-        return Want(severity, proposed, because, remedy)
+        return Assessment(severity, proposed, because, remedy)
 
-    return Knob(name, whole_host, lambda situation, _: situation.host.sysctl(name), judge, why, source)
+    return Knob(name, whole_host, lambda situation, _: situation.host.sysctl(name), with_remedy, why, source)
 
 
 def by_hand(what: str) -> Remedy:

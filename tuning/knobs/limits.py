@@ -1,7 +1,7 @@
 """Limits of descriptors: a process's and the host's."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import Knob, Want, sysctl, whole_host
+from tuning.knobs.knob import Knob, Assessment, sysctl, whole_host
 from tuning.situation import Situation
 
 FEWEST = 100_000  # what Apache Kafka's documentation starts with
@@ -12,13 +12,13 @@ def required_files(situation: Situation) -> int:
     return max(FEWEST, situation.files_needed)
 
 
-def _files(situation: Situation, _: None, now: str) -> Want:
+def _files(situation: Situation, _: None, now: str) -> Assessment:
     needed, limit = situation.files_needed, int(now)
     because = f"This workload needs {needed} in one process."
     if limit >= needed:
-        return Want(Severity.OK, "", because)
+        return Assessment(Severity.OK, "", because)
     expected = str(required_files(situation))
-    return Want(Severity.SERIOUS, expected, because, Remedy(Means.LIMIT, "LimitNOFILE", expected, now))
+    return Assessment(Severity.SERIOUS, expected, because, Remedy(Means.LIMIT, "LimitNOFILE", expected, now))
 
 
 def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:

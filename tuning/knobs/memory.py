@@ -1,7 +1,7 @@
 """Knobs of virtual memory. kbroker keeps records in the page cache and little in its own memory."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
+from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, sysctl, whole_host
 from tuning.quantity import show_bytes, show_rate, show_seconds
 from tuning.situation import Situation
 
@@ -34,27 +34,27 @@ def dirty_limit(situation: Situation) -> int | None:
     return None if ratio is None or available is None else available * ratio // 100
 
 
-def _dirty(situation: Situation, _: None, __: str) -> Want:
+def _dirty(situation: Situation, _: None, __: str) -> Assessment:
     limit = dirty_limit(situation) or 0
     rate = situation.coefficients.write_rate
     seconds = limit / rate
     because = f"Here it is {show_bytes(limit)}, {show_seconds(seconds)} of writing."
     if not situation.coefficients.measured:
-        return Want(Severity.NOTE, "", because + " Run kbroker tune bench to see whether that is much.")
+        return Assessment(Severity.NOTE, "", because + " Run kbroker tune bench to see whether that is much.")
     if DIRTY_SECONDS[0] <= seconds <= DIRTY_SECONDS[1]:
-        return Want(Severity.OK, "", because)
+        return Assessment(Severity.OK, "", because)
     expected = int(10 * rate) // MiB * MiB
     usable = situation.host.memory.usable_bytes
     expected = min(expected, usable // 2) if usable else expected
     if seconds < DIRTY_SECONDS[0] and expected <= limit:
-        return Want(Severity.OK, "", because)
+        return Assessment(Severity.OK, "", because)
     fixed, ratio = situation.host.sysctl_number("vm.dirty_bytes"), situation.host.sysctl("vm.dirty_ratio")
     remedy = (
         Remedy(Means.SYSCTL, "vm.dirty_bytes", str(expected), str(fixed))
         if fixed
         else Remedy(Means.SYSCTL, "vm.dirty_bytes", str(expected), ratio or "", "vm.dirty_ratio")
     )
-    return Want(Severity.ADVICE, str(expected), because, remedy)
+    return Assessment(Severity.ADVICE, str(expected), because, remedy)
 
 
 def _read_dirty(situation: Situation, _: None) -> str | None:
@@ -84,20 +84,20 @@ def _zone_reclaim(situation: Situation, now: str) -> tuple[Severity, str, str]:
     return Severity.ADVICE, "0", f"This host has {situation.host.processors.nodes} nodes."
 
 
-def _transparent(_: Situation, __: None, now: str) -> Want:
+def _transparent(_: Situation, __: None, now: str) -> Assessment:
     if now != "always":
         return FINE
     remedy = Remedy(Means.SYSFS, "kernel/mm/transparent_hugepage/enabled", "madvise", now)
-    return Want(Severity.ADVICE, "madvise", "", remedy)
+    return Assessment(Severity.ADVICE, "madvise", "", remedy)
 
 
-def _huge(situation: Situation, _: None, now: str) -> Want:
+def _huge(situation: Situation, _: None, now: str) -> Assessment:
     total = situation.host.memory.total_bytes or 0
     reserved = int(now)
     if not total or reserved / total < HUGE_SHARE:
         return FINE
     remedy = Remedy(Means.SYSCTL, "vm.nr_hugepages", "0", situation.host.sysctl("vm.nr_hugepages") or "")
-    return Want(Severity.ADVICE, "0", f"{show_bytes(reserved)} are lost to the page cache.", remedy)
+    return Assessment(Severity.ADVICE, "0", f"{show_bytes(reserved)} are lost to the page cache.", remedy)
 
 
 def _read_reclaim(situation: Situation, _: None) -> str:
@@ -110,20 +110,20 @@ def _read_reclaim(situation: Situation, _: None) -> str:
     return f"pages untouched for {show_seconds(scheme.after_s)}{rate}"
 
 
-def _reclaim(situation: Situation, _: None, __: str) -> Want:
+def _reclaim(situation: Situation, _: None, __: str) -> Assessment:
     reclaim = situation.host.reclaim
     if reclaim.hidden:
-        return Want(Severity.NOTE, "", "Its configuration is visible only to root.")
+        return Assessment(Severity.NOTE, "", "Its configuration is visible only to root.")
     if not reclaim.schemes:
         return FINE
     switches = " and ".join(dict.fromkeys(scheme.switch for scheme in reclaim.schemes))
     because = (
         "A virtual machine may return memory to its host by it: then ask the host's administrator first."
     )
-    return Want(Severity.ADVICE, "off", because, by_hand(f"{switches}, and in what starts it at boot"))
+    return Assessment(Severity.ADVICE, "off", because, by_hand(f"{switches}, and in what starts it at boot"))
 
 
-def _limit(situation: Situation, _: None, now: str) -> Want:
+def _limit(situation: Situation, _: None, now: str) -> Assessment:
     total, limit = situation.host.memory.total_bytes or 0, situation.host.memory.limit_bytes
     if limit is None or limit >= total:
         return FINE
@@ -131,8 +131,8 @@ def _limit(situation: Situation, _: None, now: str) -> Want:
         because = (
             f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; the rest is too small a cache."
         )
-        return Want(Severity.SERIOUS, "", because, by_hand("raise memory.max of the broker's cgroup"))
-    return Want(Severity.NOTE, "", f"The sizes here take it as the host's memory: {now}.")
+        return Assessment(Severity.SERIOUS, "", because, by_hand("raise memory.max of the broker's cgroup"))
+    return Assessment(Severity.NOTE, "", f"The sizes here take it as the host's memory: {now}.")
 
 
 def _read_limit(situation: Situation, _: None) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuning.finding import Severity
 from tuning.host.network import Interface
-from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
+from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, sysctl, whole_host
 from tuning.quantity import show_bytes, show_rate
 from tuning.situation import Situation
 
@@ -71,14 +71,14 @@ def _after_idle(situation: Situation, now: str) -> tuple[Severity, str, str]:
     return Severity.ADVICE, "0", ""
 
 
-def _dropped(situation: Situation, _: None, now: str) -> Want:
+def _dropped(situation: Situation, _: None, now: str) -> Assessment:
     backlog = situation.host.sysctl_number("net.core.netdev_max_backlog") or 0
     if now == "0" or backlog >= BACKLOG:
         return FINE
     because = (
         f"net.core.netdev_max_backlog is {backlog}; check that the number still grows before you change it."
     )
-    return Want(
+    return Assessment(
         Severity.NOTE,
         f"net.core.netdev_max_backlog={BACKLOG}",
         because,
@@ -86,13 +86,13 @@ def _dropped(situation: Situation, _: None, now: str) -> Want:
     )
 
 
-def _overflows(situation: Situation, _: None, now: str) -> Want:
+def _overflows(situation: Situation, _: None, now: str) -> Assessment:
     if now == "0":
         return FINE
     key = "socket.listen.backlog.size"
     size = situation.config.static.get(key, "net.core.somaxconn, as it is not set")
     because = f"Counted for the whole host since boot, perhaps not kbroker; {key} is {size}."
-    return Want(
+    return Assessment(
         Severity.NOTE,
         "",
         because,
@@ -100,16 +100,16 @@ def _overflows(situation: Situation, _: None, now: str) -> Want:
     )
 
 
-def _tracked(situation: Situation, _: None, now: str) -> Want:
+def _tracked(situation: Situation, _: None, now: str) -> Assessment:
     most = situation.host.network.most_tracked or 0
     expected = int(now) + situation.workload.connections
     if expected < most * FULL:
         return FINE
     remedy = by_hand("raise net.netfilter.nf_conntrack_max, or leave the broker's port untracked")
-    return Want(Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy)
+    return Assessment(Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy)
 
 
-def _speed(situation: Situation, interface: Interface, _: str) -> Want:
+def _speed(situation: Situation, interface: Interface, _: str) -> Assessment:
     out = situation.workload.read_rate if situation.workload.remote_clients else 0.0
     busiest = max(out, situation.workload.write_rate)
     known = situation.knows("write_rate", "groups")
@@ -118,19 +118,19 @@ def _speed(situation: Situation, interface: Interface, _: str) -> Want:
     because = (
         f"The workload needs {show_rate(busiest)} in one direction; above 70 % of the speed latency grows."
     )
-    return Want(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
+    return Assessment(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
 
 
 def _read_speed(_: Situation, interface: Interface) -> str | None:
     return show_rate(interface.speed) if interface.speed else None
 
 
-def _offloads(_: Situation, interface: Interface, __: str) -> Want:
+def _offloads(_: Situation, interface: Interface, __: str) -> Assessment:
     off = sorted(name for name, on in interface.offloads.items() if not on)
     if not off:
         return FINE
     remedy = by_hand("ethtool -K " + interface.name + "".join(f" {name} on" for name in off))
-    return Want(Severity.ADVICE, "on: " + ", ".join(off), "", remedy)
+    return Assessment(Severity.ADVICE, "on: " + ", ".join(off), "", remedy)
 
 
 def _read_offloads(_: Situation, interface: Interface) -> str | None:
@@ -138,16 +138,16 @@ def _read_offloads(_: Situation, interface: Interface) -> str | None:
     return (", ".join(on) or "none") if interface.offloads else None
 
 
-def _queues(situation: Situation, interface: Interface, _: str) -> Want:
+def _queues(situation: Situation, interface: Interface, _: str) -> Assessment:
     cores = situation.host.processors.cores
     fast = interface.speed is not None and interface.speed >= FAST
     if not fast or interface.spread or interface.queues * 2 >= cores:
         return FINE
     remedy = by_hand(f"ethtool -L {interface.name} combined {cores}, or a mask of cores in its rps_cpus")
-    return Want(Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy)
+    return Assessment(Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy)
 
 
-def _steering(situation: Situation, interface: Interface, _: str) -> Want:
+def _steering(situation: Situation, interface: Interface, _: str) -> Assessment:
     cores = situation.host.processors.cores
     if not interface.spread or interface.queues < cores:
         return FINE
@@ -155,15 +155,15 @@ def _steering(situation: Situation, interface: Interface, _: str) -> Want:
         f"Each of {cores} cores has a queue of its own: a second core for a packet only adds interrupts."
     )
     remedy = by_hand(f"echo 0 into each /sys/class/net/{interface.name}/queues/rx-*/rps_cpus")
-    return Want(Severity.NOTE, "off", because, remedy)
+    return Assessment(Severity.NOTE, "off", because, remedy)
 
 
-def _interrupts(situation: Situation, interface: Interface, _: str) -> Want:
+def _interrupts(situation: Situation, interface: Interface, _: str) -> Assessment:
     fast = interface.speed is not None and interface.speed >= FAST
     if not fast or interface.queues < 2 or len(set(interface.interrupt_cores)) > 1:
         return FINE
     because = f"One core of {situation.host.processors.cores} serves all {interface.queues} queues."
-    return Want(
+    return Assessment(
         Severity.ADVICE, "spread", because, by_hand("run irqbalance, or set /proc/irq/*/smp_affinity_list")
     )
 

@@ -1,7 +1,7 @@
 """Knobs of processors, the clock and the kernel's abilities."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import FINE, Knob, Want, by_hand, unless, whole_host
+from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, unless, whole_host
 from tuning.quantity import show_seconds
 from tuning.situation import Situation
 
@@ -11,14 +11,14 @@ SLOW_READING_S = 500e-9
 TRIED = "tried here"
 
 
-def _governor(_: Situation, __: None, now: str) -> Want:
+def _governor(_: Situation, __: None, now: str) -> Assessment:
     if now in STEADY:
         return FINE
     remedy = by_hand("cpupower frequency-set -g performance (undo: -g " + now.partition(",")[0] + ")")
-    return Want(Severity.ADVICE, "performance", "", remedy)
+    return Assessment(Severity.ADVICE, "performance", "", remedy)
 
 
-def _clock(situation: Situation, _: None, now: str) -> Want:
+def _clock(situation: Situation, _: None, now: str) -> Assessment:
     cost = situation.coefficients.clock_s
     slow = situation.coefficients.measured and cost > SLOW_READING_S
     if now not in SLOW_CLOCKS and not slow:
@@ -26,20 +26,20 @@ def _clock(situation: Situation, _: None, now: str) -> Want:
     because = f"A reading costs {show_seconds(cost)} here." if situation.coefficients.measured else ""
     offered = situation.host.processors.clocksources
     if offered and "tsc" not in offered:  # of other processors, or found unsteady
-        return Want(Severity.NOTE, "", because, by_hand("the kernel's log says why it offers no tsc"))
+        return Assessment(Severity.NOTE, "", because, by_hand("the kernel's log says why it offers no tsc"))
     remedy = Remedy(Means.SYSFS, "devices/system/clocksource/clocksource0/current_clocksource", "tsc", now)
-    return Want(Severity.ADVICE, "tsc", because, remedy)
+    return Assessment(Severity.ADVICE, "tsc", because, remedy)
 
 
-def _quota(situation: Situation, _: None, __: str) -> Want:
+def _quota(situation: Situation, _: None, __: str) -> Assessment:
     quota = situation.host.processors.quota_cores
     if quota is None:
         return FINE
     busy = situation.network_processes + situation.io_workers
     if busy <= max(2.0, quota * 1.5):
-        return Want(Severity.OK)
+        return Assessment(Severity.OK)
     because = f"{busy} network processes and IO workers share {quota:g} cores, and all stop when the quota is used up."
-    return Want(
+    return Assessment(
         Severity.SERIOUS,
         "",
         because,
@@ -47,10 +47,10 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
     )
 
 
-def _slices(situation: Situation, _: None, __: str) -> Want:
+def _slices(situation: Situation, _: None, __: str) -> Assessment:
     if situation.host.features.slices:
         return FINE
-    return Want(
+    return Assessment(
         Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, if other programs use the CPU of this host")
     )
 
@@ -59,7 +59,7 @@ def _word(works: bool | None) -> str | None:
     return None if works is None else "works" if works else "missing"
 
 
-_ONE_NODE = Want(
+_ONE_NODE = Assessment(
     Severity.NOTE,
     "",
     "Shared memory and page cache are on one node, while processes run on all.",
@@ -67,20 +67,20 @@ _ONE_NODE = Want(
         "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, with the node N of disk and NIC"
     ),
 )
-_CACHESTAT = Want(
+_CACHESTAT = Assessment(
     Severity.ADVICE,
     "Linux 6.5",
     "preadv2 is used instead, for samples.",
     by_hand("a newer kernel, or allow the call"),
 )
-_NOWAIT = Want(
+_NOWAIT = Assessment(
     Severity.ADVICE,
     "",
     "If cachestat is missing, too, cold fetches delay other requests.",
     by_hand("ext4 or xfs"),
 )
 
-_NO_CLOCK = Want(
+_NO_CLOCK = Assessment(
     Severity.ADVICE, "synchronised", "", by_hand("timedatectl set-ntp true, or chrony (undo: set-ntp false)")
 )
 

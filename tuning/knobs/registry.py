@@ -1,4 +1,4 @@
-"""Every knob of the host, by room: those that the check looks at and docs/knobs.md lists."""
+"""All knobs of the host, by room. `kbroker tune check` assesses them, and docs/knobs.md lists them."""
 
 from typing import Any
 
@@ -22,6 +22,6 @@ KNOBS: dict[str, tuple[Knob[Any], ...]] = {
 }
 
 
-def look(situation: Situation) -> list[Finding]:
+def findings(situation: Situation) -> list[Finding]:
     """Findings of all knobs on this host."""
-    return [finding for knobs in KNOBS.values() for knob in knobs for finding in knob.look(situation)]
+    return [finding for knobs in KNOBS.values() for knob in knobs for finding in knob.findings(situation)]

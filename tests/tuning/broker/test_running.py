@@ -5,7 +5,7 @@ import pytest
 
 from kbroker.metrics.catalog import CATALOG
 from tests.tuning.fakes import on, situation
-from tuning.broker.running import SIGNS, look
+from tuning.broker.running import SIGNS, findings
 from tuning.finding import Finding, Severity
 from tuning.live import Live, parse
 
@@ -29,7 +29,7 @@ kbroker_tcp_listen_drops_total 0
 
 def findings(tmp_path: Path, page: str = PAGE) -> dict[str, Finding]:
     base = on(situation(tmp_path), files_limit=1000)
-    return {each.knob.removeprefix("broker: "): each for each in look(replace(base, live=parse(page)))}
+    return {each.knob.removeprefix("broker: "): each for each in findings(replace(base, live=parse(page)))}
 
 
 def test_signs_are_judged_by_their_limits(tmp_path: Path) -> None:
@@ -94,13 +94,13 @@ def test_quantiles_are_those_of_the_last_seconds(
 ) -> None:
     live = syncs(*now)
     base = replace(situation(tmp_path), live=live, recent=live.since(syncs(*before), 5.0))
-    found = next(each for each in look(base) if each.knob == "broker: fdatasync p99")
+    found = next(each for each in findings(base) if each.knob == "broker: fdatasync p99")
     assert (found.severity, found.now) == (severity, shown)
     assert (", the last 5 s" in found.source) is (now != (10**6, 19))
 
 
 def test_without_a_broker_nothing_is_reported(tmp_path: Path) -> None:
-    assert look(situation(tmp_path)) == []
+    assert findings(situation(tmp_path)) == []
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.metric)

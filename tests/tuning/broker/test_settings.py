@@ -3,13 +3,13 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from tests.tuning.fakes import MOUNT, FakeRoots, on, situation
-from tuning.broker.settings import look
+from tuning.broker.settings import findings
 from tuning.finding import Severity
 
 
 def test_log_dirs_of_one_file_system_are_noted(tmp_path: Path) -> None:
     base = on(situation(tmp_path), mounts=(replace(MOUNT, dirs=("/data/a", "/data/b")),))
-    (found,) = look(base)
+    (found,) = findings(base)
     assert (found.severity, found.now) == (Severity.NOTE, "/data/a, /data/b")
 
 
@@ -17,7 +17,7 @@ def test_sites_of_one_file_system_are_serious(tmp_path: Path) -> None:
     base = situation(tmp_path)
     FakeRoots(tmp_path).proc("self/mountinfo", "27 1 254:0 / / rw - ext4 /dev/vda rw\n")
     config = BrokerConfig({"log.dirs": "/none/a,/none/b", "kbroker.replica.sites": "/none/a;/none/b"})
-    found = look(replace(base, config=config))
+    found = findings(replace(base, config=config))
     assert [each.knob for each in found if each.severity is Severity.SERIOUS] == ["kbroker.replica.sites"]
 
 
@@ -26,15 +26,15 @@ def test_sites_of_one_file_system_that_is_mounted_twice_are_serious(tmp_path: Pa
     mounts = "27 1 254:0 /a /none/a rw - ext4 /dev/vda rw\n28 1 254:0 /b /none/b rw - ext4 /dev/vda rw\n"
     FakeRoots(tmp_path).proc("self/mountinfo", mounts)
     config = BrokerConfig({"log.dirs": "/none/a,/none/b", "kbroker.replica.sites": "/none/a;/none/b"})
-    found = look(replace(base, config=config))
+    found = findings(replace(base, config=config))
     assert [each.knob for each in found if each.severity is Severity.SERIOUS] == ["kbroker.replica.sites"]
 
 
 def test_processes_beyond_the_cores_are_advised_against(tmp_path: Path) -> None:
     base = situation(tmp_path)
     few = on(base, processors=replace(base.host.processors, cores=2))
-    assert [each.knob for each in look(few)] == ["num.network.threads"]
-    assert look(base) == []
+    assert [each.knob for each in findings(few)] == ["num.network.threads"]
+    assert findings(base) == []
 
 
 def test_processes_poll_only_with_cores_of_their_own(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_processes_poll_only_with_cores_of_their_own(tmp_path: Path) -> None:
     settings = dict(base.config.static) | {"kbroker.busy.poll.io.us": "200"}
     polling = replace(base, config=BrokerConfig(settings))  # 4 network processes and 4 IO workers
     processors = base.host.processors
-    assert look(on(polling, processors=replace(processors, cores=10))) == []
+    assert findings(on(polling, processors=replace(processors, cores=10))) == []
     for few in (replace(processors, cores=9), replace(processors, cores=64, quota_cores=9.5)):
-        (found,) = look(on(polling, processors=few))
+        (found,) = findings(on(polling, processors=few))
         assert (found.knob, found.proposed, found.severity) == (
             "kbroker.busy.poll.io.us",
             "0",

@@ -3,7 +3,7 @@ from pathlib import Path
 from tests.tuning.fakes import situation
 from tuning.finding import Severity
 from tuning.knobs.knob import FINE, Knob, sysctl
-from tuning.knobs.registry import KNOBS, look
+from tuning.knobs.registry import KNOBS, findings
 
 
 def test_values_that_cannot_be_read_are_reported_as_unseen(tmp_path: Path) -> None:
@@ -15,19 +15,19 @@ def test_values_that_cannot_be_read_are_reported_as_unseen(tmp_path: Path) -> No
         "why.",
         "who",
     )
-    first, second = knob.look(situation(tmp_path))
+    first, second = knob.findings(situation(tmp_path))
     assert (first.knob, first.severity) == ("a: x", Severity.UNSEEN)
     assert (second.knob, second.severity, second.now) == ("b: x", Severity.OK, "v")
 
 
 def test_a_sysctl_that_is_missing_is_unseen(tmp_path: Path) -> None:
     knob = sysctl("no.such", lambda *_: (Severity.OK, "", ""), "why.", "who")
-    assert knob.look(situation(tmp_path))[0].severity is Severity.UNSEEN
+    assert knob.findings(situation(tmp_path))[0].severity is Severity.UNSEEN
 
 
 def test_a_well_set_up_host_has_nothing_to_change(tmp_path: Path) -> None:
     wrong = [
-        each for each in look(situation(tmp_path)) if each.severity in (Severity.SERIOUS, Severity.ADVICE)
+        each for each in findings(situation(tmp_path)) if each.severity in (Severity.SERIOUS, Severity.ADVICE)
     ]
     assert wrong == []
 
