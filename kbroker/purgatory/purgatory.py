@@ -26,7 +26,7 @@ the loop if there are very many keys.
 
 
 class Purgatory(Generic[Key]):
-    """Delayed operations by key. Runs in: net, io, control; owned by one loop. Not thread-safe.
+    """Delayed operations by key. Runs in: network, io, control; owned by one loop. Not thread-safe.
 
     announce(key): called for each key after the operation is registered and before the second
     check; the owner informs other processes there (by a waiter bit in the partition slot).

@@ -32,7 +32,7 @@ class TimerEntry:
 
 
 class TimingWheel:
-    """Entries by expiry. Runs in: net, io, control; owned by one loop, which passes the time.
+    """Entries by expiry. Runs in: network, io, control; owned by one loop, which passes the time.
 
     Not thread-safe.
     """

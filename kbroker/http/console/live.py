@@ -72,7 +72,7 @@ class Live:
         self._wake.set()
 
     def mark_watched(self) -> None:
-        """Note that the overview is watched: sample once a second for WATCHED_S."""
+        """Note that the overview is watched: sample every WATCHED_S for WATCHED_FOR_S."""
         slow = not self._is_watched()
         self._watched_at = self._clock_s()
         if slow:

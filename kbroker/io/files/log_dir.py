@@ -24,7 +24,7 @@ class LogDirInUse(Exception):
 
 
 class LogDir:
-    """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner:
+    """One entry of log.dirs. Runs in: acceptor (lock, identity), io, control. Owner:
     its maker.
 
     failed: the error that took it offline in this process, None while it is in use. closed_logs:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class MappedImage:
-    """The kernels of a process. Runs in: the broker's parent; its children inherit the mapping by
+    """The kernels of a process. Runs in: acceptor; its children inherit the mapping by
     forking."""
 
     def __init__(self, file: int) -> None:

@@ -76,7 +76,7 @@ def _number(image: bytes, position: int) -> int:
 
 
 class ObjectImage:
-    """The kernels of a process, linked. Runs in: the broker's parent; its children inherit the code
+    """The kernels of a process, linked. Runs in: acceptor; its children inherit the code
     by forking."""
 
     def __init__(self, kernels: Iterable[CompiledKernel]) -> None:
