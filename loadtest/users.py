@@ -36,8 +36,8 @@ class PlayerUser(User):
     abstract = True
     role: ClassVar[str]
     mode: ClassVar[str]
-    last_words: ClassVar[int] = LEAVE
-    # A player without a sign of life for so long hangs in the client library; it is killed and
+    stop_request: ClassVar[int] = LEAVE  # the request to end, see Slot.STOP
+    # A player without a heartbeat for so long hangs in the client library; it is killed and
     # replaced. Plain calls of the library end by themselves in a minute.
     patience_s: ClassVar[float] = 75.0
     _numbers: ClassVar["itertools.count[int]"]
@@ -88,7 +88,7 @@ class PlayerUser(User):
             self._failed(f"player ended with {self._process.returncode}")
             self._replace()
         elif self._silent_s() > self.patience_s:
-            self._failed(f"no sign of life for {self.patience_s:.0f} s, killed")
+            self._failed(f"no heartbeat for {self.patience_s:.0f} s, killed")
             self._process.kill()
             self._replace()
         elif time.monotonic() - self._born > self._age_s:
@@ -97,18 +97,18 @@ class PlayerUser(User):
 
     def on_stop(self) -> None:
         """The run is over."""
-        self._end(self.last_words)
+        self._end(self.stop_request)
 
     def _replace(self) -> None:
         self._end(LEAVE)
         self.on_start()
 
-    def _end(self, words: int) -> None:
-        """Asks the player to end and waits for it; the wait lets other users run."""
+    def _end(self, stop: int) -> None:
+        """Request the player to end and wait for it; the wait lets other users run."""
         process = self._process
         if process is None:
             return
-        self._page[Slot.STOP] = words
+        self._page[Slot.STOP] = stop
         until = time.monotonic() + END_S
         while process.poll() is None and time.monotonic() < until and self._silent_s() < self.patience_s:
             gevent.sleep(0.1)
@@ -122,7 +122,7 @@ class PlayerUser(User):
             self._log.close()
 
     def _silent_s(self) -> float:
-        """Seconds since the player's last sign of life, or since it was started."""
+        """Seconds since the player's last heartbeat, or since it was started."""
         return time.monotonic() - max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._born)
 
     def _failed(self, why: str) -> None:
@@ -150,10 +150,10 @@ class ProducerUser(PlayerUser):
 
 
 class CopierUser(ProducerUser):
-    """Ends last but one: when nothing comes any more."""
+    """A copier reads until no more records arrive, and ends before the consumers."""
 
     abstract = True
-    last_words = CATCH_UP
+    stop_request = CATCH_UP
     # send_offsets_to_transaction may wait forever when its coordinator goes away (librdkafka
     # 5456, 5511)
     patience_s = 30.0
@@ -163,7 +163,7 @@ class ConsumerUser(PlayerUser):
     """Latency: end to end, from the intended time to the delivery."""
 
     abstract = True
-    last_words = CATCH_UP
+    stop_request = CATCH_UP
 
     def lifetime_s(self) -> float:
         churn = self._settings.churn_seconds
