@@ -19,9 +19,10 @@ FLUSH_S = 45.0
 SETTLE_EVERY_S = 0.05
 SETTLE_AT = 5000
 MESSAGE_TIMEOUT_MS = 120_000
-# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and resends
-# what is in progress, appended or not (KIP-360): no broker can recognise the copies.
 NEVER_MS = 0
+"""message.timeout.ms of idempotent producers. If one gave up a record, librdkafka would begin a new
+epoch and send the records in progress again, appended or not (KIP-360): no broker can recognise
+these copies."""
 TRANSACTION_TIMEOUT_MS = 30_000
 
 

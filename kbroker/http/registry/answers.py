@@ -39,8 +39,8 @@ class RegistryRequest(Struct, frozen=True):
         return qualified(self.context, self.parts.get("subject", ""))
 
     @property
-    def place(self) -> str | None:
-        """The owner of the settings: a subject, a context, or all."""
+    def owner(self) -> str | None:
+        """The owner of settings: a subject or a context; None for all subjects."""
         if "subject" in self.parts:
             return self.subject
         return context_prefix(self.context) or None
@@ -231,7 +231,7 @@ def test_compatibility(request: RegistryRequest) -> dict[str, Any]:
 def get_config(request: RegistryRequest) -> dict[str, Any]:
     state = request.topic.refresh(request.caller)
     return levels.config_of(
-        state, request.place, request.flag("defaultToGlobal") or "subject" not in request.parts
+        state, request.owner, request.flag("defaultToGlobal") or "subject" not in request.parts
     )
 
 
@@ -239,36 +239,36 @@ def put_config(request: RegistryRequest) -> dict[str, Any]:
     kept = {name: request.body[name] for name in levels.CONFIG_MEMBERS if request.body.get(name) is not None}
     given = request.body.get("compatibility", request.body.get("compatibilityLevel"))
     with request.topic.changing(request.caller) as state:
-        before = state.levels.get(request.place, {})
+        before = state.levels.get(request.owner, {})
         level = (
             levels.level_name(given) if given is not None or not kept else before.get("compatibilityLevel")
         )
         value = {**before, **({"compatibilityLevel": level} if level else {}), **kept}
-        request.topic.write(request.caller, [(config_key(request.place), dump(value))])
+        request.topic.write(request.caller, [(config_key(request.owner), dump(value))])
     return {**({"compatibility": level} if given is not None else {}), **kept}
 
 
 def delete_config(request: RegistryRequest) -> dict[str, Any]:
     with request.topic.changing(request.caller) as state:
         before = (
-            levels.config_of(state, request.place, False)
-            if request.place
+            levels.config_of(state, request.owner, False)
+            if request.owner
             else levels.config_of(state, None, True)
         )
-        request.topic.write(request.caller, [(config_key(request.place), None)])
+        request.topic.write(request.caller, [(config_key(request.owner), None)])
     return before
 
 
 def get_mode(request: RegistryRequest) -> dict[str, Any]:
     state = request.topic.refresh(request.caller)
     default = request.flag("defaultToGlobal") or "subject" not in request.parts
-    return {"mode": levels.mode_of(state, request.place, default)}
+    return {"mode": levels.mode_of(state, request.owner, default)}
 
 
 def put_mode(request: RegistryRequest) -> dict[str, Any]:
     mode = levels.mode_name(request.body.get("mode"))
     with request.topic.changing(request.caller) as state:
-        name = request.place
+        name = request.owner
         held = [
             one
             for one in sorted(state.subjects)
@@ -282,8 +282,8 @@ def put_mode(request: RegistryRequest) -> dict[str, Any]:
 
 def delete_mode(request: RegistryRequest) -> dict[str, Any]:
     with request.topic.changing(request.caller) as state:
-        before = levels.mode_of(state, request.place, request.place is None)
-        request.topic.write(request.caller, [(mode_key(request.place), None)])
+        before = levels.mode_of(state, request.owner, request.owner is None)
+        request.topic.write(request.caller, [(mode_key(request.owner), None)])
     return {"mode": before}
 
 

@@ -56,8 +56,8 @@ def mode_name(given: Any) -> str:
     return name
 
 
-def _places(subject: str) -> list[str | None]:
-    """The places where a subject's setting may be, the most specific first."""
+def _owners(subject: str) -> list[str | None]:
+    """The owners of settings that apply to a subject, the most specific first."""
     context = context_of(subject)
     return [subject, *([context_prefix(context)] if context != DEFAULT_CONTEXT else []), None]
 
@@ -76,8 +76,8 @@ def config_of(state: State, subject: str | None, default_to_global: bool) -> dic
 def inherited(state: State, subject: str) -> dict[str, Any]:
     """The effective configuration of a subject."""
     found: dict[str, Any] = {"compatibilityLevel": DEFAULT_LEVEL}
-    for place in reversed(_places(subject)):
-        found |= state.levels.get(place, {})
+    for owner in reversed(_owners(subject)):
+        found |= state.levels.get(owner, {})
     return found
 
 
@@ -97,9 +97,9 @@ def mode_of(state: State, subject: str | None, default_to_global: bool = True) -
         raise no_subject_mode(subject)
     if state.modes.get(None) == "READONLY_OVERRIDE":
         return "READONLY_OVERRIDE"
-    for place in _places(subject) if subject is not None else [None]:
-        if place in state.modes:
-            return state.modes[place]
+    for owner in _owners(subject) if subject is not None else [None]:
+        if owner in state.modes:
+            return state.modes[owner]
     return DEFAULT_MODE
 
 

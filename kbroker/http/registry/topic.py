@@ -177,7 +177,7 @@ class SchemaTopic:
         raise store_failed(f"the topic {SCHEMAS} cannot be read now")
 
     def _read(self, caller: Caller) -> State:
-        node, topic_id = _place(caller)
+        node, topic_id = _leader_and_id(caller)
         self._follow(topic_id)
         self._node = node
         # the whole topic is read by one thread at a time, as long as that is not too slow
@@ -303,7 +303,7 @@ class SchemaTopic:
             log.info("created the topic %s for schemas", SCHEMAS)
 
 
-def _place(caller: Caller) -> tuple[int, bytes]:
+def _leader_and_id(caller: Caller) -> tuple[int, bytes]:
     """The node that leads the topic, and the topic's id. Raises Refusal."""
     found = _described(caller)
     return int(found.partitions[0].leader_id), bytes(found.topic_id)
@@ -314,7 +314,7 @@ def _produced(caller: Caller, request: ProduceRequest, node: int | None) -> Part
     nothing was sent."""
     if node is None:
         try:
-            node, _ = _place(caller)
+            node, _ = _leader_and_id(caller)
         except Refusal as refusal:
             if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
                 return PartitionProduceResponse(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -42,7 +42,7 @@ class Log:
         self.asked = threading.Event()
         self.fails = ""
         self.topic_id = b"1"
-        monkeypatch.setattr(module, "_place", lambda _: (0, self.topic_id))
+        monkeypatch.setattr(module, "_leader_and_id", lambda _: (0, self.topic_id))
         monkeypatch.setattr(module, "_check_writer", self._check_writer)
         monkeypatch.setattr(module, "Scan", self._scan)
         monkeypatch.setattr(SchemaTopic, "_ready", lambda *_: nullcontext())
@@ -263,7 +263,7 @@ def test_requests_wait_for_no_quota_while_the_topic_is_locked(
         no_waits.append(caller_module._NO_WAITS.get())
         return 0, b"1"
 
-    monkeypatch.setattr(module, "_place", place)
+    monkeypatch.setattr(module, "_leader_and_id", place)
     ann: Any = "ann"
     topic = SchemaTopic()
     with topic.changing(ann):
@@ -311,7 +311,7 @@ def test_records_of_a_write_that_was_never_sent_are_certainly_not_written(
     def ask(*_: object, **__: object) -> Any:
         raise (unavailable if fails == "answer" else not_served)("no")
 
-    monkeypatch.setattr(module, "_place", place)
+    monkeypatch.setattr(module, "_leader_and_id", place)
     caller: Any = SimpleNamespace(ask=ask)
     with pytest.raises(Failure) as refused:
         SchemaTopic().write(caller, [(b"{}", b"{}")])
@@ -380,7 +380,7 @@ def test_a_broker_that_is_too_busy_is_no_error_of_the_store(
     def refuse(_: object) -> None:
         raise unavailable(text)
 
-    monkeypatch.setattr(module, "_place", refuse)
+    monkeypatch.setattr(module, "_leader_and_id", refuse)
     monkeypatch.setattr(module, "_check_writer", refuse)
     with pytest.raises(Failure) as refused:
         asks(SchemaTopic())
