@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
-from kbroker.ipc.cached_answers import NO_LOGS, CachedAnswer, Cut, Part
+from kbroker.ipc.cached_answers import NO_LOGS, CachedAnswer, AnswerSplit, Part
 from kbroker.ipc.layout import AnswerVersion
 from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.protocol.frame import encode_response, framed_response
@@ -70,8 +70,8 @@ def cached_by_topic(
     others = count - sum(part.codes for part in parts)
     if _is_outdated(ctx):
         return response
-    cut = Cut(array, array + len(pieces.length), room, others, parts)
-    return ctx.broker.cached_answers.answer(frame, client.body, count, cut=cut)
+    split = AnswerSplit(array, array + len(pieces.length), room, others, parts)
+    return ctx.broker.cached_answers.answer(frame, client.body, count, split=split)
 
 
 def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS, waited: bool = False) -> bool:

@@ -14,12 +14,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.layout import AnswerVersion, CutPart, LogVersion, Term
-from kbroker.ipc.layout import Cut as CutRow
+from kbroker.ipc.layout import AnswerVersion, SplitPart, LogVersion, Term
+from kbroker.ipc.layout import AnswerSplit as SplitRow
 
 _TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
-_CUT: Final = struct.Struct(f"<{CutRow.WORDS}q")
-_PART: Final = struct.Struct(f"<{CutPart.WORDS}q")
+_SPLIT: Final = struct.Struct(f"<{SplitRow.WORDS}q")
+_PART: Final = struct.Struct(f"<{SplitPart.WORDS}q")
 _LOG: Final = struct.Struct(f"<{LogVersion.WORDS}q")
 NO_LOGS: Final[Mapping[int, int]] = {}
 
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     partitions: int
 
 
-class Cut(NamedTuple):
+class AnswerSplit(NamedTuple):
     """The split of an answer into parts by topic: other answers with the same options have the same
     parts.
 
@@ -51,7 +51,7 @@ class Cut(NamedTuple):
     def pack(self) -> bytes:
         """The bytes that follow the request's body."""
         end = self.first + sum(part.size for part in self.parts)
-        found = [_CUT.pack(self.array, self.first, end, self.room, self.codes)]
+        found = [_SPLIT.pack(self.array, self.first, end, self.room, self.codes)]
         for key, *words in self.parts:
             found += _PART.pack(*words, len(key)), key, bytes(-len(key) & 7)
         return b"".join(found)
@@ -63,7 +63,7 @@ class CachedAnswer(bytes):
 
     codes: int
     terms: bytes
-    cut: Cut | None
+    split: AnswerSplit | None
 
 
 class AnswerVersions:
@@ -103,17 +103,17 @@ class AnswerVersions:
         codes: int,
         word: int = AnswerVersion.TOPICS,
         *,
-        cut: Cut | None = None,
+        split: AnswerSplit | None = None,
         logs: Mapping[int, int] = NO_LOGS,
     ) -> CachedAnswer:
         """The answer just built for a request with this body. word: of the other state that it
-        depends on. logs: Slot.SEQUENCE by slot; only without a cut."""
+        depends on. logs: Slot.SEQUENCE by slot; only without a split."""
         values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
         found = CachedAnswer(frame)
         found.codes = codes
-        found.cut = cut
-        parts = len(cut.parts) if cut else 0
-        rest = cut.pack() if cut else b"".join(_LOG.pack(*each) for each in logs.items())
+        found.split = split
+        parts = len(split.parts) if split else 0
+        rest = split.pack() if split else b"".join(_LOG.pack(*each) for each in logs.items())
         found.terms = _TERMS.pack(*values, len(logs), codes, len(body), parts) + body
         if rest:
             found.terms += bytes(-len(body) & 7) + rest

@@ -275,7 +275,7 @@ class LogVersion(Row, writer="control; network in its copies", shared="network")
     SEQUENCE = word("count", "value of Slot.SEQUENCE")
 
 
-class Cut(Row, writer="control", shared="network"):
+class AnswerSplit(Row, writer="control", shared="network"):
     """The split of an answer into parts: after the body, from the next multiple of 8 on, if there
     are parts."""
 
@@ -286,7 +286,7 @@ class Cut(Row, writer="control", shared="network"):
     CODES = word("count", "error codes outside of the topics")
 
 
-class CutPart(Row, writer="control", shared="network"):
+class SplitPart(Row, writer="control", shared="network"):
     """A topic of such an answer, in their order in it. Its key follows, up to the next multiple of
     8."""
 

@@ -128,12 +128,12 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
     def keys(api: ApiKey, version: int, request: Struct) -> list[bytes] | None:
         answer = asyncio.run(send(made.broker, api, version, request))
         assert isinstance(answer, CachedAnswer)
-        if answer.cut is None:
+        if answer.split is None:
             return None
-        sizes = sum(part.size for part in answer.cut.parts)
-        assert 8 < answer.cut.array < answer.cut.first < answer.cut.first + sizes < len(answer)
-        assert answer.codes == answer.cut.codes + sum(part.codes for part in answer.cut.parts)
-        return [part.key for part in answer.cut.parts]
+        sizes = sum(part.size for part in answer.split.parts)
+        assert 8 < answer.split.array < answer.split.first < answer.split.first + sizes < len(answer)
+        assert answer.codes == answer.split.codes + sum(part.codes for part in answer.split.parts)
+        return [part.key for part in answer.split.parts]
 
     def described(*names: str, limit: int = 5, cursor: RequestCursor | None = None) -> Struct:
         return DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit, cursor)

@@ -9,7 +9,7 @@ request goes to control; so do requests for topics that do not exist or may be c
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
-from kbroker.ipc.layout import Cut, CutPart, Term
+from kbroker.ipc.layout import AnswerSplit, SplitPart, Term
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
@@ -204,37 +204,37 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
 
 @inlined
 def _cache_head(
-    table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, topics_version: int
+    table: int, kind: int, options: int, options_bytes: int, message: int, split: int, topics_version: int
 ) -> int:
     """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
     frame, end = answer_frame(message)
-    before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
-    after = end - frame - get(cut, Cut.END)
+    before = get(split, AnswerSplit.ARRAY) - FRAME_HEAD_BYTES
+    after = end - frame - get(split, AnswerSplit.END)
     row = row_for(table, kind, options, options_bytes, before + after)
     if row == 0:
         return 0
     put(row, Answer.ANSWER_BYTES, before + after)
     put(row, Answer.HEAD_BYTES, before)
-    put(row, Answer.PARTITIONS, get(cut, Cut.ROOM))
+    put(row, Answer.PARTITIONS, get(split, AnswerSplit.ROOM))
     copy(get(row, Answer.ANSWER), frame + FRAME_HEAD_BYTES, before)
-    copy(get(row, Answer.ANSWER) + before, frame + get(cut, Cut.END), after)
+    copy(get(row, Answer.ANSWER) + before, frame + get(split, AnswerSplit.END), after)
     put(row + 8 * Answer.TERMS, Term.TOPICS, topics_version)
-    put(row + 8 * Answer.TERMS, Term.CODES, get(cut, Cut.CODES))
+    put(row + 8 * Answer.TERMS, Term.CODES, get(split, AnswerSplit.CODES))
     return row
 
 
 @inlined
 def _cache_part(table: int, kind: int, part: int, content: int, topics_version: int) -> int:
     """Keep the part of an answer about one topic: its row, 0 when the table is full."""
-    size = get(part, CutPart.BYTES)
-    row = row_for(table, kind, part + CutPart.STRIDE, get(part, CutPart.KEY_BYTES), size)
+    size = get(part, SplitPart.BYTES)
+    row = row_for(table, kind, part + SplitPart.STRIDE, get(part, SplitPart.KEY_BYTES), size)
     if row == 0:
         return 0
     put(row, Answer.ANSWER_BYTES, size)
-    put(row, Answer.PARTITIONS, get(part, CutPart.PARTITIONS))
+    put(row, Answer.PARTITIONS, get(part, SplitPart.PARTITIONS))
     copy(get(row, Answer.ANSWER), content, size)
     put(row + 8 * Answer.TERMS, Term.TOPICS, topics_version)
-    put(row + 8 * Answer.TERMS, Term.CODES, get(part, CutPart.CODES))
+    put(row + 8 * Answer.TERMS, Term.CODES, get(part, SplitPart.CODES))
     return row
 
 
@@ -255,19 +255,19 @@ def cache_parts(cx: int, connection: int, message: int) -> None:
     if count == 0:
         return
     table = cx + 8 * Context.TOPIC_PARTS
-    cut = body + padded(length)
+    split = body + padded(length)
     kind = _head_kind(api, version, get(client_row, Connection.ANSWER_SCOPE), by_id)
     topics_version = get(terms, Term.TOPICS)
-    row = _cache_head(table, kind, options, body + length - options, message, cut, topics_version)
+    row = _cache_head(table, kind, options, body + length - options, message, split, topics_version)
     kind = PART | row_number(table, row)
     frame, _ = answer_frame(message)
-    content = frame + get(cut, Cut.FIRST)
-    part = cut + Cut.STRIDE
+    content = frame + get(split, AnswerSplit.FIRST)
+    part = split + AnswerSplit.STRIDE
     left = get(terms, Term.PARTS)
     while row != 0 and left > 0:
         row = _cache_part(table, kind, part, content, topics_version)
-        content += get(part, CutPart.BYTES)
-        part += CutPart.STRIDE + padded(get(part, CutPart.KEY_BYTES))
+        content += get(part, SplitPart.BYTES)
+        part += SplitPart.STRIDE + padded(get(part, SplitPart.KEY_BYTES))
         left -= 1
     if row == 0:
         forget_cached(table)  # a part must not outlive its head: another head may get the row
