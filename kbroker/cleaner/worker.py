@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 
-from kbroker.cleaner.caller import Caller
+from kbroker.cleaner.control_link import ControlLink
 from kbroker.cleaner.cleaner_state import CleanerState, MemorySizes
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap
@@ -57,7 +57,7 @@ class CleanerThread(threading.Thread):
         self._workers = context.shared.sizes.workers
         self._state = state
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
-        self._caller = Caller(context.control_sockets.connector, state.stop)
+        self._control = ControlLink(context.control_sockets.connector, state.stop)
         self._cleaner: LogCleaner | None = None
         self._sizes: MemorySizes | None = None
         self._worker = 0  # of the log that is being cleaned
@@ -76,7 +76,7 @@ class CleanerThread(threading.Thread):
                 busy = False
             if not busy:
                 state.back_off(time.monotonic() - began)
-        self._caller.close()
+        self._control.close()
 
     def _clean_filthiest(self) -> bool:
         """Clean the dirtiest log; returns whether a log was cleaned."""
@@ -84,7 +84,7 @@ class CleanerThread(threading.Thread):
         complete = True
         for worker in range(self._workers):
             try:
-                found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
+                found += [(worker, one) for one in self._control.ask(worker, CleanableLogs())]
             except (KafkaError, LinkClosed):  # it is restarting, or its disk hangs: others clean
                 complete = False
         taken = self._state.take_filthiest(found, complete)
@@ -100,7 +100,7 @@ class CleanerThread(threading.Thread):
         return cleaned is not None
 
     def _clean(self, one: CleanableLog) -> Cleaned | None:
-        job: CleaningJob | None = self._caller.ask(self._worker, BeginCleaning(one.slot, one.generation))
+        job: CleaningJob | None = self._control.ask(self._worker, BeginCleaning(one.slot, one.generation))
         if job is None:
             return None
         began = time.monotonic()
@@ -114,7 +114,7 @@ class CleanerThread(threading.Thread):
         except (CorruptLog, MapTooSmall, OSError) as error:
             self._failed(one, job, error)
             return None
-        self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
+        self._control.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
         _log_result(job, cleaned, time.monotonic() - began)
         return cleaned
 
@@ -134,7 +134,7 @@ class CleanerThread(threading.Thread):
 
     def _has_changed(self, one: CleanableLog, job: CleaningJob) -> bool:
         """Whether a log no longer has the segments of a job, or is not to be cleaned any more."""
-        again: CleaningJob | None = self._caller.ask(self._worker, BeginCleaning(one.slot, one.generation))
+        again: CleaningJob | None = self._control.ask(self._worker, BeginCleaning(one.slot, one.generation))
         return again is None or again.segments[: len(job.segments)] != job.segments
 
     def _log_cleaner(self) -> LogCleaner:
@@ -145,7 +145,7 @@ class CleanerThread(threading.Thread):
                 OffsetMap(sizes.map_bytes, sizes.load_factor),
                 sizes.buffer_bytes,
                 self._state.throttle,
-                lambda swap: bool(self._caller.ask(self._worker, swap)),
+                lambda swap: bool(self._control.ask(self._worker, swap)),
                 self._check,
             )
             self._sizes = sizes
@@ -183,11 +183,11 @@ def main(context: ChildContext) -> None:
     on_stop(stop)
     lower_priority()
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
-    caller = Caller(context.control_sockets.connector, state.stop)
+    control = ControlLink(context.control_sockets.connector, state.stop)
     threads: dict[int, CleanerThread] = {}
     while not state.stop.is_set():
         with suppress(LinkClosed, KafkaError):
-            state.configure(caller.call(BrokerSettings()))
+            state.configure(control.call(BrokerSettings()))
         for number in range(state.threads):
             if number not in threads or not threads[number].is_alive():
                 threads[number] = CleanerThread(number, context, state)

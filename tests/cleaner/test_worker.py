@@ -41,7 +41,7 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
 ) -> None:
     shared = Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=2))
     job = SimpleNamespace(folder="/b/topic-0")
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=lambda *_: job))
     failed: list[CleanableLog] = []
     state = SimpleNamespace(failed=lambda one, for_good: failed.append(one), stop=None)
     context = SimpleNamespace(
@@ -73,7 +73,7 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_from_then_on(
         raise error
 
     job = SimpleNamespace(folder="/a/topic-0", segments=(ClosedSegment(0, 10, 5),))
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=lambda *_: job))
     failed: list[bool] = []
     thread = a_thread(SimpleNamespace(failed=lambda _, for_good: failed.append(for_good), stop=None))
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
@@ -107,7 +107,7 @@ def test_a_log_that_was_truncated_or_deleted_meanwhile_is_neither_damaged_nor_a_
     def clean(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=ask))
     thread = a_thread(SimpleNamespace(failed=lambda *_: pytest.fail("it counts"), stop=None))
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
     if isinstance(later, KafkaError):
@@ -125,7 +125,7 @@ def test_a_file_that_is_missing_in_an_unchanged_log_is_a_failure(monkeypatch: py
     longer = SimpleNamespace(segments=(*job.segments, ClosedSegment(8, 30, 6)))
     answers = [job, longer]
     failed: list[bool] = []
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: answers.pop(0)))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=lambda *_: answers.pop(0)))
     thread = a_thread(SimpleNamespace(failed=lambda _, for_good: failed.append(for_good), stop=None))
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
     assert thread._clean(ONE) is None
@@ -140,7 +140,7 @@ def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.Monkey
         requested.append(body)
         return job
 
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=ask))
     thread = a_thread(SimpleNamespace(stop=None))
     done = Cleaned(end=7)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=lambda *_: done))
@@ -158,7 +158,7 @@ def test_the_state_hears_whether_every_io_worker_has_listed_its_logs(
         return (ONE,)
 
     heard: list[Any] = []
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=ask))
     thread = a_thread(SimpleNamespace(take_filthiest=lambda *given: heard.append(given), stop=None))
     assert not thread._clean_filthiest()
     assert heard == [([(0, ONE)], True) if answers else ([], False)]
@@ -176,7 +176,7 @@ def test_logs_of_other_io_workers_are_cleaned_while_one_does_not_answer(
         return (ONE,)
 
     heard: list[Any] = []
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=ask))
     thread = a_thread(SimpleNamespace(take_filthiest=lambda *given: heard.append(given), stop=None))
     thread._workers = 2
     assert not thread._clean_filthiest()
@@ -184,7 +184,7 @@ def test_logs_of_other_io_workers_are_cleaned_while_one_does_not_answer(
 
 
 def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace())
     monkeypatch.setattr(CleanerState, "threads", 2)
     config = BrokerConfig({"log.cleaner.dedupe.buffer.size": str(4 << 20)})
     thread = a_thread(CleanerState(config, NO_METRICS))
@@ -196,7 +196,7 @@ def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyP
 
 
 def test_new_sizes_of_the_buffers_are_used_from_the_next_log_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace())
     settings = {"log.cleaner.dedupe.buffer.size": str(4 << 20), "log.cleaner.threads": "2"}
     state = CleanerState(BrokerConfig(settings), NO_METRICS)
     thread = a_thread(state)
@@ -211,7 +211,7 @@ def test_new_sizes_of_the_buffers_are_used_from_the_next_log_on(monkeypatch: pyt
 def test_a_thread_backs_off_only_after_it_has_cleaned_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     monkeypatch.setattr(worker, "lower_priority", lambda: None)
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(close=lambda: closed.append(True)))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(close=lambda: closed.append(True)))
     waits: list[float] = []
     thread = a_thread(SimpleNamespace(stop=threading.Event(), threads=1, back_off=waits.append))
     steps = iter([True, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), True, False, worker.Stopped()])
@@ -232,7 +232,7 @@ def test_a_thread_backs_off_only_after_it_has_cleaned_nothing(monkeypatch: pytes
 
 def test_a_thread_above_the_number_of_the_settings_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "lower_priority", lambda: None)
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(close=lambda: None))
     thread = a_thread(SimpleNamespace(stop=threading.Event(), threads=0))
     monkeypatch.setattr(thread, "_clean_filthiest", lambda: pytest.fail("it cleans"))
     thread.run()
@@ -242,7 +242,7 @@ def test_a_thread_above_the_number_of_the_settings_ends(monkeypatch: pytest.Monk
 def test_a_log_is_free_for_other_threads_when_its_cleaning_has_ended(
     fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: (ONE,)))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=lambda *_: (ONE,)))
     done: list[tuple[CleanableLog, Cleaned | None]] = []
     state = SimpleNamespace(
         stop=None, take_filthiest=lambda *_: (0, ONE), done=lambda *ended: done.append(ended[:2])
@@ -291,7 +291,7 @@ def test_the_process_runs_as_many_threads_as_its_settings_say_and_wakes_them_whe
 
     monkeypatch.setattr(worker, "on_stop", stops.append)
     monkeypatch.setattr(worker, "lower_priority", lambda: None)
-    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(call=settings))
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(call=settings))
     monkeypatch.setattr(worker, "CleanerThread", Thread)
     monkeypatch.setattr(CleanerState, "wake_threads", lambda _: woken.append(True))
     os.eventfd_write(shared.cleaner_event_fd, 3)

@@ -18,7 +18,7 @@ STOPPING_S = 2.0
 POLL_S = 0.5
 
 
-class Caller:
+class ControlLink:
     """A link to control, opened on first use. Runs in: cleaner. Owner: one thread."""
 
     def __init__(self, connector: socket.socket, stop: threading.Event, answer_s: float = ANSWER_S) -> None:

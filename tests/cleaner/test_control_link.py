@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.cleaner import caller as module
-from kbroker.cleaner.caller import Caller
+from kbroker.cleaner import control_link as module
+from kbroker.cleaner.control_link import ControlLink
 from kbroker.ipc import connecting
 from kbroker.ipc.cleaning_messages import AskWorker, BrokerSettings, CleanableLogs
 from kbroker.ipc.connecting import ControlSockets
@@ -27,9 +27,9 @@ def control_sockets() -> Iterator[ControlSockets]:
 
 
 def test_an_unanswered_call_ends(control_sockets: ControlSockets) -> None:
-    caller = Caller(control_sockets.connector, threading.Event(), answer_s=0.05)
+    control = ControlLink(control_sockets.connector, threading.Event(), answer_s=0.05)
     with pytest.raises(LinkClosed, match="no answer in time"):
-        caller.call(BrokerSettings())
+        control.call(BrokerSettings())
 
 
 @pytest.mark.timeout(120)
@@ -41,7 +41,7 @@ def test_a_stop_ends_a_call_before_its_time(
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     with pytest.raises(LinkClosed, match="no answer in time"):
-        Caller(control_sockets.connector, stop, answer_s=3600).call(BrokerSettings())
+        ControlLink(control_sockets.connector, stop, answer_s=3600).call(BrokerSettings())
 
 
 class Link:
@@ -71,51 +71,51 @@ class Link:
 
 
 @pytest.fixture
-def caller_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Caller]]:
-    """A caller that opens these links, one after the other."""
+def control_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ControlLink]]:
+    """A ControlLink that opens these links, one after the other."""
     made: list[Link] = []
 
-    def caller(*links: Link) -> Caller:
+    def control(*links: Link) -> ControlLink:
         made.extend(links)
         opened = iter(links)
         monkeypatch.setattr(module, "PolledLink", lambda _: next(opened))
         connector: Any = None
-        return Caller(connector, threading.Event())
+        return ControlLink(connector, threading.Event())
 
-    yield caller
+    yield control
     for link in made:
         if not link.closed:
             link.close()
 
 
-def test_each_call_has_its_answer_and_no_older_one(caller_of: Callable[..., Caller]) -> None:
+def test_each_call_has_its_answer_and_no_older_one(control_of: Callable[..., ControlLink]) -> None:
     link = Link(Reply(1, "one"), Reply(1, "late"), "another message", Reply(2, "two"))
-    caller = caller_of(link)
-    assert caller.call(BrokerSettings()) == "one"
-    assert caller.ask(3, CleanableLogs()) == "two"
+    control = control_of(link)
+    assert control.call(BrokerSettings()) == "one"
+    assert control.ask(3, CleanableLogs()) == "two"
     assert link.sent == [(BrokerSettings(), 1), (AskWorker(3, CleanableLogs()), 2)]
     assert not link.closed
 
 
-def test_an_error_of_an_io_worker_is_raised_and_the_link_stays(caller_of: Callable[..., Caller]) -> None:
+def test_an_error_of_an_io_worker_is_raised_and_the_link_stays(control_of: Callable[..., ControlLink]) -> None:
     link = Link(Reply(1, None, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "it is away"), Reply(2, "two"))
-    caller = caller_of(link)
+    control = control_of(link)
     with pytest.raises(KafkaError, match="it is away") as refused:
-        caller.ask(0, CleanableLogs())
+        control.ask(0, CleanableLogs())
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert caller.ask(0, CleanableLogs()) == "two"
+    assert control.ask(0, CleanableLogs()) == "two"
 
 
 @pytest.mark.parametrize("error", [LinkClosed("control went away"), ConnectionResetError("reset")])
 def test_the_next_call_after_the_end_of_a_link_opens_another(
-    caller_of: Callable[..., Caller], error: OSError
+    control_of: Callable[..., ControlLink], error: OSError
 ) -> None:
     first, second = Link(error), Link(Reply(2, "two"))
-    caller = caller_of(first, second)
+    control = control_of(first, second)
     with pytest.raises(LinkClosed, match=str(error)):
-        caller.call(BrokerSettings())
+        control.call(BrokerSettings())
     assert first.closed
-    assert caller.call(BrokerSettings()) == "two"
-    caller.close()
-    caller.close()
+    assert control.call(BrokerSettings()) == "two"
+    control.close()
+    control.close()
     assert second.closed
