@@ -51,7 +51,7 @@ ABORTED = 200
 FETCH_VERSION = 12
 READ_COMMITTED = 1
 FETCHED_BYTES = 4096  # about 25 aborted transactions
-BEHIND = 50
+AFTER = 50
 """Offsets from the end of the aborted transactions to the first one that is fetched."""
 
 
@@ -158,10 +158,10 @@ def _asked(port: int, api: ApiKey, version: int, request: Struct) -> Any:
     return answer
 
 
-def behind_aborted(turn: Turn) -> Measures:
+def after_aborted(turn: Turn) -> Measures:
     """The last of many aborted transactions, and the records behind them."""
     topic = turn.kept_topic("aborted", 1, lambda name: _abort(turn.target.port, name))
-    part = FetchPartition(0, fetch_offset=2 * ABORTED - BEHIND, partition_max_bytes=FETCHED_BYTES)
+    part = FetchPartition(0, fetch_offset=2 * ABORTED - AFTER, partition_max_bytes=FETCHED_BYTES)
     request = FetchRequest(
         max_wait_ms=500,
         min_bytes=1,
@@ -187,7 +187,7 @@ def _abort(port: int, topic: str) -> None:
             _flush(producer)
             producer.abort_transaction(60)
     plain = Producer(options)
-    for number in range(BEHIND):
+    for number in range(AFTER):
         plain.produce(topic, b"%d" % number, partition=0)
     _flush(plain)
 
@@ -214,6 +214,6 @@ SCENARIOS = (
     repeated(
         "ask_behind_aborted",
         f"read_committed fetch at the end of {ABORTED} aborted transactions",
-        behind_aborted,
+        after_aborted,
     ),
 )

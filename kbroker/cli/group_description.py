@@ -14,7 +14,7 @@ from kbroker.cli.group_members import Member, describe_group
 from kbroker.cli.own_requests import GroupCoordinators
 from kbroker.cli.partitions import Partition, list_offsets
 from kbroker.cli.progress import progress
-from kbroker.metrics.group_lag import records_behind, whole_topics
+from kbroker.metrics.group_lag import record_lag, whole_topics
 from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Group(Struct):
         end = self.ends.get(partition)
         if end is None or (committed is None and start is None):
             return None
-        return records_behind(committed, start or 0, end)
+        return record_lag(committed, start or 0, end)
 
     def partitions(self) -> list[Partition]:
         """Every partition with a committed offset or a member, and those that count without

@@ -131,7 +131,7 @@ class LogOpenings(PendingTopics):
         return {name for name in listed if self.pending(name)}
 
     @asynccontextmanager
-    async def settled(
+    async def when_opened(
         self, lock: asyncio.Lock, names: Iterable[str], end_s: float
     ) -> AsyncIterator[set[str]]:
         """Hold `lock` while no logs of these topics are being opened. Other changes take it while
@@ -146,10 +146,10 @@ class LogOpenings(PendingTopics):
                     return
 
     @asynccontextmanager
-    async def settled_topic(
+    async def when_topic_opened(
         self, lock: asyncio.Lock, name: str, end_s: float | None = None
     ) -> AsyncIterator[None]:
-        """Like `settled`, for the logs of one topic. end_s: None for `opened_by`. Raises
+        """Like `when_opened`, for the logs of one topic. end_s: None for `opened_by`. Raises
         REQUEST_TIMED_OUT at `end_s`, without the lock."""
         end_s = opened_by() if end_s is None else end_s
         while True:

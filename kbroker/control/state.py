@@ -21,7 +21,7 @@ from kbroker.control.changes.config_change import publish_throttles
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import (
-    absent_beside,
+    offline_dirs_of_same_sites,
     remnants_of,
     rename_copy,
     retire_all,
@@ -220,12 +220,12 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     orphans = set(broker.orphans)  # they may be thousands
     closed = [one for one in reachable if one not in orphans]
-    retired = retire_all(closed, broker.nodes.log_dirs_beside(), remnants_of(broker, closed))
+    retired = retire_all(closed, broker.nodes.log_dirs_of_same_site(), remnants_of(broker, closed))
     done = set(retired)
     broker.closing.refused = [one for one in closed if one not in done]
     broker.closing.begin({one.partition.topic for one in broker.closing.refused})
     if finished := [*over, *retired]:
-        store.finish_deletions(finished, absent_beside(broker, retired))
+        store.finish_deletions(finished, offline_dirs_of_same_sites(broker, retired))
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:

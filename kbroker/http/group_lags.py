@@ -10,7 +10,7 @@ from kbroker.http.directory import Directory
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
-from kbroker.metrics.group_lag import records_behind, whole_topics
+from kbroker.metrics.group_lag import record_lag, whole_topics
 
 NONE: Mapping[int, tuple[int, int]] = {}
 NO_OFFSETS: Mapping[int, int] = {}
@@ -38,7 +38,7 @@ class LogRanges:
         numbers = directory.topic_numbers.tolist()
         for partition, number, start, end in zip(directory.partitions, numbers, starts, ends, strict=True):
             self._topics[names[number]][partition.index] = start, end
-            self._records[names[number]] += records_behind(None, start, end)
+            self._records[names[number]] += record_lag(None, start, end)
 
     def partitions(self, topic: str) -> Collection[int]:
         """Partitions of a topic; none if it does not exist."""
@@ -52,7 +52,7 @@ class LogRanges:
     def lag(self, topic: str, partition: int, committed: int | None) -> int | None:
         """Lag of a group in a partition; None if the partition does not exist."""
         found = self._topics.get(topic, NONE).get(partition)
-        return None if found is None else records_behind(committed, *found)
+        return None if found is None else record_lag(committed, *found)
 
     def start(self, topic: str, partition: int) -> int:
         """Log start offset of an existing partition."""
@@ -90,7 +90,7 @@ class LogRanges:
         found = self._longest.get(topic)
         if found is None:
             ranges = self._topics.get(topic, NONE).items()
-            rows = [(records_behind(None, *each), partition) for partition, each in ranges]
+            rows = [(record_lag(None, *each), partition) for partition, each in ranges]
             found = self._longest[topic] = sorted(rows, key=lambda row: (-row[0], row[1]))
         return found
 
@@ -138,7 +138,7 @@ class LogRanges:
         total = self._records.get(topic, 0) if whole else 0
         for partition, offset in offsets.items():
             if (found := known.get(partition)) is not None:
-                total += records_behind(offset, *found) - (records_behind(None, *found) if whole else 0)
+                total += record_lag(offset, *found) - (record_lag(None, *found) if whole else 0)
         return total
 
 

@@ -9,7 +9,7 @@ the start of its log.
 from collections.abc import Collection, Iterable
 
 
-def records_behind(committed: int | None, log_start: int, end: int) -> int:
+def record_lag(committed: int | None, log_start: int, end: int) -> int:
     """Records of a partition after the committed offset, or after the log start if the group has
     committed none. end: high watermark."""
     return max(0, end - (log_start if committed is None or committed < 0 else committed))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.metrics.group_lag import records_behind, whole_topics
+from kbroker.metrics.group_lag import record_lag, whole_topics
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from kbroker.metrics.group_lag import records_behind, whole_topics
 def test_lag_is_counted_from_the_committed_offset_or_the_log_start(
     committed: int | None, log_start: int, end: int, lag: int
 ) -> None:
-    assert records_behind(committed, log_start, end) == lag
+    assert record_lag(committed, log_start, end) == lag
 
 
 def test_all_partitions_of_the_topics_that_members_read_count() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kbroker.control import log_openings
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
-from kbroker.control.changes.retirement import absent_beside, remnants_of, retire_all
+from kbroker.control.changes.retirement import offline_dirs_of_same_sites, remnants_of, retire_all
 from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.store.change import Deletion
 from kbroker.ipc.link import AsyncLink
@@ -192,7 +192,7 @@ async def _close_again(broker: Broker, failed: Sequence[Deletion]) -> Sequence[D
 async def _rename_again(broker: Broker, failed: Sequence[Deletion]) -> Sequence[Deletion]:
     """No IO worker has these logs open, and their slots may be those of other logs by now."""
     async with broker.changing:
-        return await _renamed(broker, failed, broker.nodes.log_dirs_beside())
+        return await _renamed(broker, failed, broker.nodes.log_dirs_of_same_site())
 
 
 def _to_retry(
@@ -205,7 +205,7 @@ def _to_retry(
 async def _retired(broker: Broker, closed: Sequence[Deletion], moves_known: bool) -> Sequence[Deletion]:
     """The deletions that are finished now."""
     moving = forget(broker, [one.partition for one in closed])
-    targets = moving if moves_known else broker.nodes.log_dirs_beside()
+    targets = moving if moves_known else broker.nodes.log_dirs_of_same_site()
     finished = await _renamed(broker, closed, targets)
     if finished:
         await broker.logs.forget([one.partition.folder for one in finished])
@@ -220,7 +220,7 @@ async def _renamed(
     such. targets: as of `retire_all`."""
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
     finished = await asyncio.to_thread(retire_all, reachable, targets, remnants_of(broker, reachable))
-    absent = absent_beside(broker, finished)
+    absent = offline_dirs_of_same_sites(broker, finished)
     try:
         if finished:
             await broker.in_store(lambda store: store.finish_deletions(finished, absent))

@@ -80,7 +80,7 @@ class LogDirMoves:
         Other changes do not wait for the IO worker. If it hangs in a disk, the request is refused
         with REQUEST_TIMED_OUT, and the step continues; a repetition waits for the same one."""
         broker = self._broker
-        async with broker.log_openings.settled_topic(broker.changing, name, end_s):  # no replica switches
+        async with broker.log_openings.when_topic_opened(broker.changing, name, end_s):  # no replica switches
             step = self._alter(name, index, log_dir, site)
         if step is None:
             return

@@ -38,15 +38,15 @@ def remnants_of(broker: Broker, deletions: Iterable[Deletion]) -> Remnants:
     gone = {one.topic_id for one in deletions if broker.catalogue.by_id(one.topic_id) is None}
     usable = {log_dir for log_dir in broker.log_dirs if not broker.dir_errors.of(log_dir)}
     beside = {
-        path: usable.intersection(site) - {path} for path, site in broker.nodes.log_dirs_beside().items()
+        path: usable.intersection(site) - {path} for path, site in broker.nodes.log_dirs_of_same_site().items()
     }
     return lambda one: beside.get(one.partition.log_dir, ()) if one.topic_id in gone else ()
 
 
-def absent_beside(broker: Broker, deletions: Iterable[Deletion]) -> set[str]:
+def offline_dirs_of_same_sites(broker: Broker, deletions: Iterable[Deletion]) -> set[str]:
     """Log dirs that are offline and belong to the site of a log whose topic is deleted. A move may
     have left a folder of the log there: the start at which the log dir returns would adopt it."""
-    beside, offline = broker.nodes.log_dirs_beside(), set(broker.dir_errors.failed)
+    beside, offline = broker.nodes.log_dirs_of_same_site(), set(broker.dir_errors.failed)
     left = {one.partition.log_dir for one in deletions if broker.catalogue.by_id(one.topic_id) is None}
     return {log_dir for path in left for log_dir in offline.intersection(beside.get(path, ()))}
 

@@ -276,7 +276,7 @@ async def delete_topics(
         names = {topic.name for topic in topics}
         if not any(broker.log_openings.pending(name) for name in names):
             return await _delete(broker, topics, (), count)
-    async with broker.log_openings.settled(broker.changing, names, end_s) as pending:
+    async with broker.log_openings.when_opened(broker.changing, names, end_s) as pending:
         return await _delete(broker, topics, pending, count)
 
 
@@ -349,7 +349,7 @@ async def grow_topic(
 ) -> None:
     """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of
     `create_topics`. end_s: until when it waits for the topic's other logs; None: `opened_by`."""
-    async with broker.log_openings.settled_topic(broker.changing, name, end_s):
+    async with broker.log_openings.when_topic_opened(broker.changing, name, end_s):
         additional = check_growth(broker, name, count, assignments, count_added)
         topic = broker.catalogue.get(name)
         assert topic is not None

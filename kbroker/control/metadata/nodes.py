@@ -44,7 +44,7 @@ class Nodes:
         """The log directories of each site."""
         return [site.log_dirs for site in self.sites]
 
-    def log_dirs_beside(self) -> dict[str, tuple[str, ...]]:
+    def log_dirs_of_same_site(self) -> dict[str, tuple[str, ...]]:
         """All log directories of the same site, by log directory: a log moves between them."""
         return {path: site.log_dirs for site in self.sites for path in site.log_dirs}
 

@@ -43,7 +43,7 @@ async def reassign(
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
-    async with broker.log_openings.settled_topic(broker.changing, topic.name, end_s):
+    async with broker.log_openings.when_topic_opened(broker.changing, topic.name, end_s):
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if nodes is not None and broker.closing.pending(topic.name):

@@ -62,7 +62,7 @@ class ClientSeriesTable:
         if values or series.left_out:
             self._by_instance[instance_id] = series
 
-    def gone(self, instance_id: bytes, now_ms: int) -> None:
+    def client_left(self, instance_id: bytes, now_ms: int) -> None:
         """The client has left: its series are kept for a while."""
         series = self._by_instance.get(instance_id)
         if series is not None and series.until_ms == ALIVE:

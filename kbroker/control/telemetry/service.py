@@ -46,7 +46,7 @@ class TelemetryService:
         config = broker.config
         self.max_bytes = config.get_int("telemetry.max.bytes")
         self._series = ClientSeriesTable(config.get_int("kbroker.client.telemetry.series.max"))
-        self._instances = Instances(lambda instance_id: self._series.gone(instance_id, self._clock_ms()))
+        self._instances = Instances(lambda instance_id: self._series.client_left(instance_id, self._clock_ms()))
         self._subscriptions: dict[str, ClientMetricsConfig] = {}
         self._version = 0
         for kind, name in broker.overrides:
@@ -105,7 +105,7 @@ class TelemetryService:
         payload = plain(request.compression_type, request.metrics, self.max_bytes)
         self._series.add(instance.instance_id, instance.client, points(payload))
         if self._instances.get(instance.instance_id) is None:  # it has left during a pause
-            self._series.gone(instance.instance_id, self._clock_ms())
+            self._series.client_left(instance.instance_id, self._clock_ms())
 
     def _instance(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
         """The client's subscription, evaluated again when subscriptions have changed."""

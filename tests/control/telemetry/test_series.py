@@ -30,7 +30,7 @@ def test_a_push_without_points_takes_no_memory() -> None:
     series = ClientSeriesTable(10)
     for number in range(100):
         series.add(bytes([number]), client(number), [])
-        series.gone(bytes([number]), 0)
+        series.client_left(bytes([number]), 0)
     assert series.all() == ()
     series.add(b"1", client(1), [point("a")])
     series.add(b"1", client(1), [])
@@ -57,7 +57,7 @@ def test_existing_clients_keep_their_series_when_the_table_is_full() -> None:
 def test_clients_that_are_gone_make_room_first() -> None:
     series = ClientSeriesTable(2)
     series.add(b"1", client(1), [point("a"), point("b")])
-    series.gone(b"1", 0)
+    series.client_left(b"1", 0)
     series.add(b"2", client(2), [point("a")])
     assert shown(series) == {"i2": {"a": 1.0}}
 
@@ -65,7 +65,7 @@ def test_clients_that_are_gone_make_room_first() -> None:
 def test_series_outlive_their_client_for_a_while() -> None:
     series = ClientSeriesTable(10)
     series.add(b"1", client(1), [point("a")])
-    series.gone(b"1", 1000)
+    series.client_left(b"1", 1000)
     series.sweep(1000 + KEPT_MS - 1)
     assert shown(series)
     series.sweep(1000 + KEPT_MS)
@@ -76,7 +76,7 @@ def test_series_outlive_their_client_for_a_while() -> None:
 def test_a_returning_client_continues_its_series() -> None:
     series = ClientSeriesTable(10)
     series.add(b"1", client(1), [point("a", 1.0, delta=True)])
-    series.gone(b"1", 0)
+    series.client_left(b"1", 0)
     series.add(b"1", client(1), [point("a", 1.0, delta=True)])
     series.sweep(10 * KEPT_MS)
     assert shown(series) == {"i1": {"a": 2.0}}
