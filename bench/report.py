@@ -136,7 +136,7 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
 
 def write_page(run: Results | None = None, page: Path = PAGE) -> list[Path]:
     """Replaces the generated part of the page, keeps the run's samples beside it, draws the plots
-    there; gives the files written. Without a run: of the samples kept."""
+    there; returns the files written. Without a run: of the samples kept."""
     samples = saved_samples.file_of(page)
     if run is not None:
         saved_samples.save(samples, run)

@@ -38,7 +38,7 @@ class Limit:
     loop: str
     """The loop's work, as the page describes it."""
     run: Callable[[Turn], float]
-    """Gives the loop's figure, in the measure's unit; the turn has just done the scenario."""
+    """The loop's figure, in the measure's unit; the turn has just done the scenario."""
     goal: float | None = None
     """Share of the loop's figure that kbroker is to reach."""
 

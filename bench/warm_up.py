@@ -21,7 +21,7 @@ def warm_up(
     clock: Callable[[], float] = time.monotonic,
 ) -> float:
     """Runs the scenario unmeasured for at least `seconds`, and on while its first figure improves;
-    gives the seconds it took."""
+    returns the seconds it took."""
     begun, best = clock(), 0.0
     first = scenario.measures[0]
     while True:

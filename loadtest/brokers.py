@@ -131,7 +131,7 @@ class OwnBroker:
 
     def kill(self, role: str, which: float) -> str:
         """kill -9 of one process of the role (`which`: 0..1 picks it), waits for its successor;
-        gives the detail."""
+        returns the detail."""
         found = self.processes(role)
         if not found:
             raise LookupError(f"no process {role!r}")

@@ -251,7 +251,7 @@ def _code_of(work: Callable[[], int | None]) -> int:
 
 
 def _explained(failure: Exception) -> int:
-    """Prints the reason; gives the exit code."""
+    """Print the reason; returns the exit code."""
     if isinstance(failure, WrongSetting):
         code, reason = WRONG_USE, str(failure)
     elif isinstance(failure, NoBroker | LoadFailed | KafkaException):

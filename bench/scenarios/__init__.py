@@ -2,7 +2,7 @@
 
 A new one: a file here with `SCENARIO = Scenario(name, title, measures, run)`, and its line below.
 `run` gets a
-`Turn` (a broker, topics, the load generator), gives the figures by key, and raises LoadFailed for no figure.
+`Turn` (a broker, topics, the load generator), returns the figures by key, and raises LoadFailed for no figure.
 """
 
 from bench.scenario import Scenario

@@ -135,7 +135,7 @@ class LogOpenings(PendingTopics):
         self, lock: asyncio.Lock, names: Iterable[str], end_s: float
     ) -> AsyncIterator[set[str]]:
         """Hold `lock` while no logs of these topics are being opened. Other changes take it while
-        this one waits. Gives the names of those whose logs still are at `end_s`."""
+        this one waits. Yields the names of those whose logs still are at `end_s`."""
         listed = set(names)
         while True:
             await self.still_pending(listed, end_s)

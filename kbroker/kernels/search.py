@@ -107,7 +107,7 @@ def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: in
     there is room for; after a batch that is much larger than the buffer the header alone.
 
     buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on.
-    Gives FOUND, NOT_HERE (the file ends before), DAMAGED or READ_FAILED; start; filled.
+    Returns FOUND, NOT_HERE (the file ends before), DAMAGED or READ_FAILED; start; filled.
     """
     if position + b.RECORDS > start + filled:
         large = position - start - filled > WALK_BYTES // 2

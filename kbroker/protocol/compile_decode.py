@@ -118,7 +118,7 @@ class DecoderSource(CodecSource):
         return name
 
     def struct(self, cls: type[Struct]) -> str:
-        """Lines that read one struct; gives the expression that makes it."""
+        """Lines that read one struct; returns the expression that makes it."""
         schema = cls.SCHEMA
         values: list[str] = []
         tagged: list[tuple[Field, str]] = []
@@ -169,7 +169,7 @@ class DecoderSource(CodecSource):
         self.indent -= 2
 
     def value(self, field: Field, schema: Schema, where: str) -> str:
-        """Lines that read a field; gives the name or expression of its value."""
+        """Lines that read a field; returns the name or expression of its value."""
         compact = schema.is_flexible(self.version) and not field.legacy
         nullable = field.is_nullable(self.version)
         if field.wire.startswith("[]"):

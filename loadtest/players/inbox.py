@@ -84,7 +84,7 @@ class Inbox:
         assignment: Callable[[int], int],
         seen: Sequence[int] = (),
     ) -> Numbers:
-        """Delivered records of one topic, in order of delivery; gives their keys.
+        """Delivered records of one topic, in order of delivery; returns their keys.
 
         `assignment`: partition -> ordinal of the assignment it belongs to. `seen`: when each came; else now.
         """

@@ -122,7 +122,7 @@ class Outbox:
         return min(MAX_PENDING - self.pending, RING - (next_seq - self._oldest))
 
     def add(self, block: Block, transaction: int = -1) -> int:
-        """Records that are about to be sent: announced, and remembered until their report; gives
+        """Records that are about to be sent: announced, and remembered until their report; returns
         their timestamp."""
         self._intents.announce(int(block.seqs[-1]) + 1)
         now_ns = self._clock.now_ns()
@@ -143,7 +143,7 @@ class Outbox:
         return now_ns // 1_000_000
 
     def settle(self) -> int:
-        """Takes the reports that have come: into figures and history. Gives how many there were."""
+        """Takes the reports that have come: into figures and history. Returns their number."""
         reports = self._reports[:]
         if not reports:
             return 0

@@ -49,7 +49,7 @@ class Transaction:
         self.outcome = TransactionOutcome.ABORTED
 
     def run(self, work: Callable[[], None]) -> TransactionOutcome:
-        """Gives the outcome. Raises Fatal or KafkaException when the life is over; the row is
+        """Returns the outcome. Raises Fatal or KafkaException when the life is over; the row is
         written anyway."""
         producer = self._life.producer
         error = 0

@@ -43,7 +43,7 @@ def read_headers(work: Range, names: list[str], check: bool) -> Iterator[pa.Reco
 
 
 def check_records(chunk: Chunk) -> Words:
-    """Marks batches whose records are not what the header says; gives the highest timestamp of each
+    """Marks batches whose records are not what the header says; returns the highest timestamp of each
     one's records."""
     rows = chunk.rows
     highest = rows[:, layout.MAX_TIMESTAMP].copy()

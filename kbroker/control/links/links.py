@@ -133,7 +133,7 @@ class Links:
 
 
 async def bounded(limit: int, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
-    """Run the calls, at most `limit` at a time; gives each one's result, or the KafkaError it
+    """Run the calls, at most `limit` at a time; returns each one's result, or the KafkaError it
     raised."""
     results: list[Any] = [None] * len(calls)
     pending = iter(enumerate(calls))

@@ -87,7 +87,7 @@ class SchemaTopic:
 
     @contextmanager
     def changing(self, caller: Caller) -> Iterator[State]:
-        """Holds `lock` for a change; gives the state. A caller without the rights is refused, and
+        """Holds `lock` for a change; yields the state. A caller without the rights is refused, and
         one with a quota waits, before. Raises Failure."""
         self.check_rights(caller)
         with self.locked(caller) as state:
@@ -95,7 +95,7 @@ class SchemaTopic:
 
     @contextmanager
     def locked(self, caller: Caller) -> Iterator[State]:
-        """Holds `lock`; gives the state. The throttle times of a caller whose quota is used up are
+        """Holds `lock`; yields the state. The throttle times of a caller whose quota is used up are
         waited for before, or by its next request, not with the lock: the state may then lack what
         another registry has written since the lock was waited for. Raises Failure if the lock is
         not free in time."""

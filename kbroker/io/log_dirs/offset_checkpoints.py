@@ -209,7 +209,7 @@ class OffsetCheckpoints:
 
     @contextmanager
     def imminent_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> Iterator[set[int]]:
-        """Log starts to which the logs advance within the block. Gives the slots of those that are
+        """Log starts to which the logs advance within the block. Yields the slots of those that are
         on disk when it begins; the others must not advance."""
         self._imminent = {partition.folder: start for partition, start in starts}
         try:
