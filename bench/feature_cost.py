@@ -155,7 +155,7 @@ def interval(figures: Sequence[float]) -> tuple[float, float]:
 
 
 def verdict(bounds: tuple[float, float], limit_percent: float) -> str:
-    """Whether the cost is below the limit, as far as the spread lets it be known."""
+    """yes, no or undecided: whether the cost is below the limit, given the spread."""
     low, high = (100 * (bound - 1) for bound in bounds)
     if high < limit_percent:
         return "yes"

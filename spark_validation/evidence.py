@@ -324,14 +324,14 @@ class Evidence:
 
     @cached_property
     def undisturbed(self) -> bool:
-        """No fault was injected and every client ended by itself: no request was repeated for a
-        lost answer."""
+        """Whether no fault was injected and every client ended by itself: then no request was
+        repeated for a lost answer."""
         producers_ended = all(client.ended_ns is not None for client in self.producer_clients)
         return producers_ended and self.undisturbed_consumers
 
     @cached_property
     def undisturbed_consumers(self) -> bool:
-        """No fault was injected and every consumer ended by itself."""
+        """Whether no fault was injected and every consumer ended by itself."""
         quiet = not self.faults and not self.faults_missing
         return quiet and all(c.ended_ns is not None for c in self.consumer_clients)
 

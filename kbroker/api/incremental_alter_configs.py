@@ -83,7 +83,7 @@ def _alter_loggers(
 
 
 def _check_node(node_id: int, name: str) -> None:
-    """Whether loggers of this broker are named, with Kafka's texts."""
+    """Check that the name is this broker's node id. Raises KafkaError with Kafka's texts."""
     try:
         number = java_int(name)
     except ValueError:

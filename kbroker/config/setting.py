@@ -104,7 +104,7 @@ class Setting(Struct, frozen=True):
 
     @property
     def sensitive(self) -> bool:
-        """Sensitive values are never described, logged or rendered."""
+        """Whether the value is a secret, which is never described, logged or rendered."""
         return self.type is Type.PASSWORD
 
     def default_value(self) -> Value:

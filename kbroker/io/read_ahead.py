@@ -49,7 +49,7 @@ class ColdStream:
         return self._target
 
     def join(self, request: ReadAhead) -> bool:
-        """Add a range, if it lies where this stream is reading."""
+        """Add a range near the stream's position; returns whether it was near."""
         with self._lock:
             begins, ends = request.position, request.position + request.length
             near = self._position - PIECE_BYTES <= begins <= self._target

@@ -49,7 +49,7 @@ class DelayedFetch(DelayedOperation, Generic[Key, Position]):
         return self._refused or self._total >= self.min_bytes
 
     def can_complete_after(self, key: Any) -> bool:
-        """Check the partitions of one key, then the sum."""
+        """Whether the fetch can complete, by the partitions of one key and the sum of all."""
         found = 0
         for position in self.positions[key]:
             part = self.available(position)

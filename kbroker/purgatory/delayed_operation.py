@@ -27,7 +27,7 @@ class DelayedOperation(TimerEntry):
         raise NotImplementedError
 
     def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  for operations with very many keys
-        """As `can_complete`, if only `key` can have changed since the last check."""
+        """Whether the condition holds now, if only `key` can have changed since the last check."""
         return self.can_complete()
 
     def on_complete(self, expired: bool) -> None:

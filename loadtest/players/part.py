@@ -87,7 +87,7 @@ class Player:
 
     @property
     def stopping(self) -> bool:
-        """The user has requested a stop, or is gone."""
+        """Whether the user has requested a stop, or has ended."""
         return self.page[Slot.STOP] != 0 or os.getppid() != self._parent
 
     def look_around(self) -> None:

@@ -106,7 +106,7 @@ def prove(situation: Situation, made: Plan, files: Files, turn: Turn, say: Say, 
 
 
 def may_change_host(made: Plan, request: Request) -> bool:
-    """Asks, where the plan changes the host."""
+    """Whether the host may be changed: asks the user if the plan changes it."""
     on_host = [change for change in made.changes if change.on_host]
     if not on_host:
         return True

@@ -62,7 +62,7 @@ def _name(logger: logging.Logger) -> str:
 
 
 def check(known: Container[str], name: str, operation: int, level: str | None) -> None:
-    """Whether a change is allowed. known: all loggers. Raises KafkaError with Kafka's text."""
+    """Check that a change is allowed. known: all loggers. Raises KafkaError with Kafka's text."""
     if operation not in (SET, DELETE):
         what = "APPEND" if operation == 2 else "SUBTRACT"
         why = f"{what} operation is not allowed for the BROKER_LOGGER resource"

@@ -214,7 +214,7 @@ class ClassicGroup(Group):
     # --- requests that wait
 
     def complete_join(self, member: ClassicMember, response: JoinGroupResponse) -> bool:
-        """Answer the JoinGroup the member waits on, if any."""
+        """Answer the JoinGroup that the member waits for; returns whether there was one."""
         deferred = member.awaiting_join
         if deferred is None:
             return False
@@ -223,7 +223,7 @@ class ClassicGroup(Group):
         return deferred.complete(response)
 
     def complete_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """Answer the SyncGroup the member waits on, if any."""
+        """Answer the SyncGroup that the member waits for; returns whether there was one."""
         deferred = member.awaiting_sync
         if deferred is None:
             return False

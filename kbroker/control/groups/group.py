@@ -33,7 +33,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """The group has no members."""
+        """Whether the group has no members."""
 
     @property
     @abstractmethod
@@ -57,19 +57,19 @@ class Group(ABC):
         transactional: bool,
         api_version: int,
     ) -> None:
-        """Whether the sender may commit. Raises KafkaError."""
+        """Check that the sender may commit. Raises KafkaError."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether the sender may read offsets. Raises KafkaError."""
+        """Check that the sender may read offsets. Raises KafkaError."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
-        """Whether offsets may be deleted now. Raises KafkaError."""
+        """Check that offsets may be deleted now. Raises KafkaError."""
 
     @abstractmethod
     def validate_delete(self) -> None:
-        """Whether the group may be deleted now. Raises KafkaError."""
+        """Check that the group may be deleted now. Raises KafkaError."""
 
     @abstractmethod
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:

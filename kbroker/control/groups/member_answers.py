@@ -39,7 +39,7 @@ class FramedAnswer(Deferred):
         self._send = send
 
     def complete_framed(self, frame: bytes) -> bool:
-        """As `complete`, with the answer's frame."""
+        """Send the answer's frame; returns whether the request still waited."""
         if self.done:
             return False
         self.done = True

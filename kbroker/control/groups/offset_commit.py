@@ -110,7 +110,7 @@ class OffsetCommits:
         topic: str,
         part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     ) -> None:
-        """Whether a member with an older epoch may still commit the partition (KIP-1251). Raises
+        """Check that a member with an older epoch may still commit the partition (KIP-1251). Raises
         STALE_MEMBER_EPOCH, ILLEGAL_GENERATION."""
         if self._is_too_large(part.committed_metadata):
             return  # not committed: the partition alone is refused

@@ -111,8 +111,8 @@ def decode_offset(value: bytes) -> CommittedOffset:
 
 
 def check_offset(value: bytes) -> None:
-    """Whether `decode_offset` can read it, which is answered without decoding for nearly all.
-    Raises ProtocolError."""
+    """Check that `decode_offset` can read a value, nearly always without decoding it. Raises
+    ProtocolError."""
     if len(value) > _METADATA and value[:2] == _V4 and 0 < value[_METADATA] < 0x80:
         tags = _METADATA + value[_METADATA] + _TIMESTAMP.size
         if value[tags:] == _NO_TAGS:

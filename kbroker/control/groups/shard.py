@@ -165,7 +165,8 @@ class GroupShard:
         return Outcome(response=HeartbeatResponse(error_code=code))
 
     def repeatable_heartbeats(self, request: HeartbeatRequest, answer: HeartbeatResponse) -> Renewal | None:
-        """Whether this heartbeat has this answer until the next other operation of its group."""
+        """The permission to repeat this answer to this heartbeat until another operation of its
+        group; None without it."""
         group = self.table.groups.get(request.group_id)
         member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
         if member is None or answer.error_code != ErrorCode.NONE:
@@ -198,7 +199,8 @@ class GroupShard:
     def consumer_repeatable_heartbeats(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
     ) -> Renewal | None:
-        """Whether this heartbeat has this answer until the next other operation of its group."""
+        """The permission to repeat this answer to this heartbeat until another operation of its
+        group; None without it."""
         return self._consumer.repeatable_heartbeats(request, answer)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
@@ -258,8 +260,8 @@ class GroupShard:
         return self._commits.commit(request, api_version, now_ms)
 
     def repeatable_commits(self, request: OffsetCommitRequest) -> Renewal | None:
-        """The permission for further commits of this sender, valid until another operation of its
-        group."""
+        """The permission for further commits of this sender until another operation of its group;
+        None without it."""
         return self._commits.renewal(request)
 
     def commit_offsets_in_transaction(

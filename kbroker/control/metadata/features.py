@@ -59,7 +59,7 @@ def check_update(
     served: Collection[int],
     node_id: int,
 ) -> None:
-    """Whether a level may be set (FeatureControlManager). Raises KafkaError."""
+    """Check that a level may be set (FeatureControlManager). Raises KafkaError."""
 
     def refuse(why: str) -> KafkaError:
         return KafkaError(

@@ -46,7 +46,7 @@ class AddPartitions:
         producer_epoch: int,
         partitions: frozenset[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition is in the transaction: NONE or TRANSACTION_ABORTABLE. Raises
+        """Partition -> NONE if it is in the transaction, else TRANSACTION_ABORTABLE. Raises
         KafkaError for all."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)

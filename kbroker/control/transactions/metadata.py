@@ -27,8 +27,8 @@ NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """The largest epoch is kept for the coordinator itself: fencing the last owner must always be
-    possible."""
+    """Whether a producer id needs a successor. The largest epoch is reserved for the coordinator,
+    which must always be able to fence the last owner."""
     return epoch >= MAX_PRODUCER_EPOCH - 1
 
 

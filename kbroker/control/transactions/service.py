@@ -136,8 +136,8 @@ class TransactionService:
         return self.shard
 
     def check_exists(self) -> None:
-        """Whether a broker could find the coordinator of a transaction, to ask it as Kafka's
-        brokers do. Raises COORDINATOR_NOT_AVAILABLE before its topic exists."""
+        """Check that a broker can find the coordinator of a transaction, as Kafka's brokers do.
+        Raises COORDINATOR_NOT_AVAILABLE before its topic exists."""
         self.runtime.partition_for("")
 
     async def _fresh_id(self, transactional_id: str) -> int | None:

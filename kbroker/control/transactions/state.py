@@ -23,12 +23,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """The outcome is decided, its markers are being written."""
+        """Whether the outcome is decided and its markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_over(self) -> bool:
-        """No transaction is open: a new one may begin, and the id may expire."""
+        """Whether no transaction is open: a new one may begin, and the id may expire."""
         return self in (
             TransactionState.EMPTY,
             TransactionState.COMPLETE_COMMIT,
@@ -37,7 +37,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_commit(self) -> bool:
-        """The outcome is a commit."""
+        """Whether the outcome is a commit."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 

@@ -196,5 +196,5 @@ class LoginPlaces:
 
 
 def same(given: str | None, expected: str) -> bool:
-    """Compares secrets in constant time."""
+    """Whether two secrets are equal, in constant time."""
     return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())

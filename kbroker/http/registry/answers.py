@@ -46,7 +46,7 @@ class RegistryRequest(Struct, frozen=True):
         return context_prefix(self.context) or None
 
     def flag(self, name: str) -> bool:
-        """A parameter that is true or false."""
+        """Whether a parameter is true."""
         return self.query.get(name, "").lower() == "true"
 
     def number(self, name: str, default: int) -> int:

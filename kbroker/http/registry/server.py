@@ -227,8 +227,8 @@ class Handler(HttpConnection):
     _end_large: Callable[[], None] | None = None
 
     def admits_body(self, length: int) -> bool:
-        """A large one only after the login, and in its turn: a client without one makes the
-        registry hold no more than small bodies."""
+        """Whether a body may be read: a large one only after the login, and in its turn. Clients
+        without a login make the registry hold small bodies only."""
         self._refused = None
         if length > MAX_FREE_BODY_BYTES:
             self.server.slots.work(self.connection, busy=True)

@@ -191,7 +191,7 @@ class ActiveSegment:
         return records
 
     def set_unsynced(self, rolled: bool, names: bool) -> None:
-        """Whether more than the .log waits for a sync: closed segments, file names."""
+        """Note what waits for a sync besides the .log: closed segments (rolled), file names."""
         self.row[AppendRow.ROLLED] = rolled
         self.row[AppendRow.PLAIN_SYNC] = not names and not rolled
 

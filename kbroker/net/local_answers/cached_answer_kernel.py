@@ -96,8 +96,8 @@ def terms_hold(cx: int, terms: int, logs: int) -> bool:
 
 @inlined
 def send_cached(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer with the cached answer to the same request, if there is a valid one. body: address
-    after the header."""
+    """Send the cached answer to the same request, if there is a valid one; returns whether it was
+    sent. body: address after the header."""
     api = load_i16_be(frame)
     kind = (
         api
@@ -121,7 +121,8 @@ def send_cached(cx: int, connection: int, frame: int, length: int, body: int) ->
 
 @inlined
 def cache_answer(cx: int, connection: int, message: int) -> bool:
-    """Cache the answer of a message of control's block, which has terms, if these are valid."""
+    """Cache the answer of a message of control's block, if its terms are valid; returns whether it is
+    cached."""
     content, end = answer_frame(message)
     size = end - content
     terms = after_answer_frame(message)

@@ -229,7 +229,7 @@ def is_transactional(address: int, size: int) -> bool:
 
 @inlined
 def is_of_transactional_producer(address: int, size: int) -> bool:
-    """As `is_transactional`, and the batch has a producer id."""
+    """Whether a batch is transactional (see `is_transactional`) and has a producer id."""
     return is_transactional(address, size) and load_i64_be(address + rb.PRODUCER_ID) >= 0
 
 

@@ -264,7 +264,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def validate_partition_commit(
         self, member_id: str, generation_or_epoch: int, topic_id: bytes | None, partition: int
     ) -> None:
-        """Whether the partition was the member's in the epoch it commits with (KIP-1251)."""
+        """Check that the member had the partition in the epoch of its commit (KIP-1251). Raises
+        KafkaError."""
         member = self.members.get(member_id)
         if member is None or generation_or_epoch == member.member_epoch:
             return

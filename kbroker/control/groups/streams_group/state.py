@@ -111,7 +111,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     def validate_partition_commit(
         self, member_id: str, generation_or_epoch: int, topic: str, partition: int
     ) -> None:
-        """Whether the topic's task was the member's in the epoch it commits with (KIP-1251)."""
+        """Check that the member had the topic's task in the epoch of its commit (KIP-1251). Raises
+        KafkaError."""
         member = self.members.get(member_id)
         if member is None or generation_or_epoch == member.member_epoch:
             return
