@@ -56,6 +56,7 @@ REFUSED_HERE = re.compile(r"\blook(s|ed|ing)? at\b", re.IGNORECASE)
 # Headings of pages are nouns, never questions.
 ASKING_HEADING = re.compile(r"#{2,} (What|How|Who) ")
 ASKING_DOCSTRING = re.compile(r'^ *"""(What|How|Who|Which|Where) ')
+WHETHER_OF_NOTHING = re.compile(r'-> None:\n *"""(Whether .*)')
 # A fragment whose noun is elsewhere: "Of a batch" for "Records of a batch".
 NOUNLESS_DOCSTRING = re.compile(r'^ *"""(Of|By|For|From|Until|Those|To|The same|So many|So much)\b')
 # The same in names: a bound is MAX_ or MIN_ of something.
@@ -328,6 +329,16 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
         if NOUNLESS_DOCSTRING.match(line)
     ]
     assert not found, 'as "Records of a batch" for "Of a batch", "Host -> limit" for "By host"'
+
+
+def test_a_function_that_returns_nothing_does_not_say_whether() -> None:
+    found = [
+        f"{name}: {text}"
+        for name in tracked(".py")
+        if not name.startswith("tests/")
+        for text in WHETHER_OF_NOTHING.findall(text_of(name))
+    ]
+    assert not found, 'as "Check that a member may commit. Raises KafkaError"'
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:
