@@ -111,15 +111,15 @@ class Judge:
                 self.take(places.lost(evidence, placed))
                 self.take(places.misplaced(evidence, placed))
                 self.displaced.append(places.displaced(placed, "s", "l"))
-                strange = places.strangers(evidence, placed).persist(KEPT)
+                strange = places.unacknowledged(evidence, placed).persist(KEPT)
             if evidence.silent_producers:
-                silent = places.unplaced(evidence)
+                silent = places.without_offsets(evidence)
                 strange = (silent if strange is None else strange.unionByName(silent)).persist(KEPT)
             if strange is not None:
                 self.take(places.phantoms(evidence, strange))
-                self.take(places.disguised(evidence, strange))
-            self.take(places.nowhere(evidence))
-            self.take(places.of_other_keys(evidence))
+                self.take(places.altered_records(evidence, strange))
+            self.take(places.lost_without_offset(evidence))
+            self.take(places.wrong_partitions(evidence))
             if evidence.append_time_topics and not evidence.clock_moved:
                 self.take(places.append_times(evidence))
         with self.step("order"):
@@ -155,21 +155,21 @@ class Judge:
         with self.step("reads against log"):
             suspects = digests.unequal_reads(evidence, reads, held).persist(KEPT)
             if not suspects.isEmpty():
-                beside = delivery.given_and_held(evidence, suspects).persist(KEPT)
+                beside = delivery.reads_beside_log(evidence, suspects).persist(KEPT)
                 self.take(delivery.diverged(evidence, beside))
-                self.take(delivery.unshown(evidence, beside))
+                self.take(delivery.missing_reads(evidence, beside))
                 self.take(delivery.aborted_by_log(beside))
                 if evidence.records_removed:
-                    self.take(delivery.unlike_sent(evidence, delivery.taken_away(evidence, beside)))
+                    self.take(delivery.reads_unlike_sends(evidence, delivery.reads_of_removed(evidence, beside)))
                 self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
             back = delivery.stepping_back(evidence).persist(KEPT)
             self.take(back)
             self.displaced.append(back.select("topic", "partition"))
-            self.take(delivery.impossible(evidence))
+            self.take(delivery.impossible_reads(evidence))
             self.take(membership.unrequested(evidence))
             if any(deletion.confirmed for deletion in evidence.run.deletions):
-                self.take(deletions.served(evidence))
+                self.take(deletions.reads_of_deleted(evidence))
         if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
             self.verdict.skip(
                 "V10", "no drain consumer reached the end: a record that nobody read proves nothing"
@@ -194,7 +194,7 @@ class Judge:
                 self.take(transactions.premature_reads(evidence))
                 self.take(stable_reads.above_open(evidence))
                 self.take(markers.divided(evidence))
-                if (late := fencing.heard(evidence)) is not None:
+                if (late := fencing.accepted_after_fencing(evidence)) is not None:
                     self.take(late)
                 if evidence.source == "segments":
                     self.take(watermarks.last_stable(evidence))
@@ -215,7 +215,7 @@ class Judge:
         with self.step("groups"):
             self.take(groups.going_back(self.evidence))
             self.take(groups.early_deliveries(self.evidence))
-            self.take(groups.beyond_the_log(self.evidence))
+            self.take(groups.commits_above_end(self.evidence))
         with self.step("group coverage"):
             self.take(group_coverage.starts(self.evidence))
             self.take(group_coverage.ends(self.evidence))
@@ -226,7 +226,7 @@ class Judge:
             self.take(ownership.given_outside(self.evidence))
             self.take(beginnings.skipped(self.evidence))
         with self.step("membership"):
-            self.take(membership.strangers(self.evidence))
+            self.take(membership.wrong_members(self.evidence))
             self.take(membership.unassigned(self.evidence))
             self.take(membership.unclaimed(self.evidence))
 
@@ -241,12 +241,12 @@ class Judge:
             self.take(shares.stale(evidence))
             if (old := shares.before_their_group(evidence)) is not None:
                 self.take(old)
-            self.take(shares.unlike(evidence))
+            self.take(shares.wrong_deliveries(evidence))
             self.take(shares.undelivered(evidence))
             self.take(shares.forgotten(evidence))
             if evidence.records_removed:
-                given = delivery.taken_away(evidence, shares.beside_log(evidence))
-                self.take(delivery.unlike_sent(evidence, given))
+                given = delivery.reads_of_removed(evidence, shares.beside_log(evidence))
+                self.take(delivery.reads_unlike_sends(evidence, given))
             if delays.delays(evidence):
                 self.take(delays.early(evidence))
 
@@ -262,7 +262,7 @@ class Judge:
                 self.take(batches.chains(evidence, evidence.batches))
                 self.take(markers.idle(evidence, evidence.batches))
                 self.take(producer_ids.shared(evidence, evidence.batches))
-                self.take(producer_ids.foreign(evidence, evidence.batches))
+                self.take(producer_ids.mixed_batches(evidence, evidence.batches))
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
                 self.take(retention.unreadable(evidence))
@@ -271,8 +271,8 @@ class Judge:
             self.verdict.skip("V14", "needs an earlier copy of the log (--earlier)")
         else:
             with self.step("earlier copy"):
-                self.take(restart.unlike(evidence))
-                self.take(restart.rewritten(evidence))
+                self.take(restart.changed_records(evidence))
+                self.take(restart.changed_batches(evidence))
 
     def count(self, sends: DataFrame, held: DataFrame, reads: DataFrame) -> None:
         """Count the records that are judged. Raises CannotJudge when the log is another run's."""

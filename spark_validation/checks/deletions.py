@@ -18,7 +18,7 @@ REQUEST_NS = 60_000_000_000
 for all requests of administrators."""
 
 
-def served(evidence: Evidence) -> DataFrame:
+def reads_of_deleted(evidence: Evidence) -> DataFrame:
     """V03 of reads that began after a confirmed DeleteRecords, and were given what it deleted; also
     of members of share groups that were started after it.
 

@@ -16,7 +16,7 @@ SENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timest
 UNLIKE_SENT = "another record than was acknowledged there"
 
 
-def given_and_held(evidence: Evidence, suspects: DataFrame) -> DataFrame:
+def reads_beside_log(evidence: Evidence, suspects: DataFrame) -> DataFrame:
     """Reads (r) beside log records (l) by reader and place, in suspect buckets of each reader.
 
     l is there for whatever the reader's isolation may show, r for whatever it was given.
@@ -55,15 +55,15 @@ def removable(evidence: Evidence) -> Column:
     return below | F.col("topic").isin(evidence.topics(compacted=True))
 
 
-def taken_away(evidence: Evidence, beside: DataFrame) -> DataFrame:
+def reads_of_removed(evidence: Evidence, beside: DataFrame) -> DataFrame:
     """Deliveries of records that have been removed since: consumer, PLACE, r."""
     given = beside.where("r is not null and l is null").join(evidence.ends, ["topic", "partition"], "left")
     return given.where(removable(evidence)).select("consumer", *PLACE, "r")
 
 
-def unlike_sent(evidence: Evidence, given: DataFrame) -> DataFrame:
+def reads_unlike_sends(evidence: Evidence, given: DataFrame) -> DataFrame:
     """V03 of records that have been removed since: another one than was acknowledged at that place,
-    or an altered value. given: of `taken_away`."""
+    or an altered value. given: of `reads_of_removed`."""
     acked = evidence.acked.select(*PLACE, F.struct(*SENT).alias("s"))
     beside = given.select("consumer", *PLACE, "r").join(acked, PLACE, "left")
     differs = ~F.col("r.intact")
@@ -77,7 +77,7 @@ def unlike_sent(evidence: Evidence, given: DataFrame) -> DataFrame:
     return findings(wrong, "V03", UNLIKE_SENT, detail)
 
 
-def impossible(evidence: Evidence) -> DataFrame:
+def impossible_reads(evidence: Evidence) -> DataFrame:
     """V03: a late reader was given what lies below the log's start; a record was seen before it was
     to be sent."""
     drains = [c.consumer for c in evidence.consumer_clients if c.role == "drain"]
@@ -90,7 +90,7 @@ def impossible(evidence: Evidence) -> DataFrame:
     return findings(found, "V03", F.col("kind"), detail)
 
 
-def unshown(evidence: Evidence, beside: DataFrame) -> DataFrame:
+def missing_reads(evidence: Evidence, beside: DataFrame) -> DataFrame:
     """V08 and V10: visible records of the log that a reader was not given. Below the log's start,
     where a segment may still hold records, no reader gets any."""
     may_see = ~F.col("committed") | (F.col("l.state") == VISIBLE)

@@ -31,7 +31,7 @@ def fenced(evidence: Evidence) -> DataFrame | None:
     return F.broadcast(both.groupBy("producer").agg(F.min("begin_ns").alias("fenced_ns")))
 
 
-def heard(evidence: Evidence) -> DataFrame | None:
+def accepted_after_fencing(evidence: Evidence) -> DataFrame | None:
     """V11: records that were acknowledged or written, and transactions that were committed, though
     their producer was fenced before it asked. None when no transactional id had two lives."""
     since = fenced(evidence)

@@ -96,7 +96,7 @@ def early_deliveries(evidence: Evidence) -> DataFrame:
     return findings(below, "V09", "delivered below the committed offset", detail)
 
 
-def beyond_the_log(evidence: Evidence) -> DataFrame:
+def commits_above_end(evidence: Evidence) -> DataFrame:
     """V09: a confirmed commit above the log's end, so of a record that is not there."""
     ends = evidence.ends.select("topic", "partition", "high_watermark")
     above = evidence.rows("commits").where("error = 0").join(ends, ["topic", "partition"])

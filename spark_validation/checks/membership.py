@@ -19,7 +19,7 @@ UNSUBSCRIBED = "assigned a topic that it did not ask for"
 NO_PARTITION = "assigned a partition that its topic has not"
 
 
-def strangers(evidence: Evidence) -> DataFrame:
+def wrong_members(evidence: Evidence) -> DataFrame:
     """V08, V09, V19: what the member of a group was answered as a member of another one."""
     own = evidence.consumers.select("consumer", F.col("group").alias("own")).where("own is not null")
     answers = (

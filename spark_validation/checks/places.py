@@ -36,7 +36,7 @@ def lost(evidence: Evidence, placed: DataFrame) -> DataFrame:
     return findings(gone, "V01", kind, F.concat(F.lit("acknowledged at ns "), "acked_ns"))
 
 
-def nowhere(evidence: Evidence) -> DataFrame:
+def lost_without_offset(evidence: Evidence) -> DataFrame:
     """V01: acknowledged without an offset, as a repeat is, by a broker that promises one, and not
     in the log at all."""
     unplaced = evidence.sends.where("status = 0 and offset < 0").where(F.col("topic").isin(evidence.topics()))
@@ -93,7 +93,7 @@ def misplaced(evidence: Evidence, placed: DataFrame) -> DataFrame:
     return findings(wrong, "V02", F.col("kind"), held_detail())
 
 
-def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
+def altered_records(evidence: Evidence, strange: DataFrame) -> DataFrame:
     """V02 of records whose place was not acknowledged: what their client sent, as far as it could
     say that.
 
@@ -130,7 +130,7 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
     return findings(named, "V02", F.col("kind"), held_detail())
 
 
-def of_other_keys(evidence: Evidence) -> DataFrame:
+def wrong_partitions(evidence: Evidence) -> DataFrame:
     """V02: acknowledged in another partition than that of its key, whatever the log says."""
     sends = evidence.sends.where("status = 0").join(evidence.sizes, "topic")
     wrong = sends.where("pmod(record_key, partitions) <> partition")
@@ -154,7 +154,7 @@ def append_times(evidence: Evidence) -> DataFrame:
     return findings(wrong, "V02", "append time outside of its request", detail)
 
 
-def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
+def unacknowledged(evidence: Evidence, placed: DataFrame) -> DataFrame:
     """Records of the log without an acknowledged send at their place: PLACE, IDENTITY, intact, and
     l, the record."""
     found = placed.where("s is null and l is not null").select(*PLACE, "l.producer", "l.seq", "l.intact", "l")
@@ -163,8 +163,8 @@ def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
     return found
 
 
-def unplaced(evidence: Evidence) -> DataFrame:
-    """All records of producers that get no offsets (acks=0), with the columns of `strangers`."""
+def without_offsets(evidence: Evidence) -> DataFrame:
+    """All records of producers that get no offsets (acks=0), with the columns of `unacknowledged`."""
     log = evidence.log.where((F.col("state") != CONTROL) & F.col("producer").isin(evidence.silent_producers))
     return log.select(*PLACE, *IDENTITY, "intact", F.struct(*DESCRIBED, "intact", "state").alias("l"))
 

@@ -44,7 +44,7 @@ def numbered(batches: DataFrame) -> DataFrame:
     return data.where("record_count > 0")
 
 
-def foreign(evidence: Evidence, batches: DataFrame) -> DataFrame:
+def mixed_batches(evidence: Evidence, batches: DataFrame) -> DataFrame:
     """V07: a batch holds records of another producer than the other batches of its producer id and
     epoch in the partition, whose sequence numbers may follow each other nevertheless.
 

@@ -13,7 +13,7 @@ HEADER += ["producer_id", "producer_epoch", "base_sequence", "record_count"]
 REWRITTEN = "its batch has another header"
 
 
-def unlike(evidence: Evidence) -> DataFrame:
+def changed_records(evidence: Evidence) -> DataFrame:
     """V14: acknowledged records of the earlier copy that are gone, moved or changed now."""
     assert evidence.earlier is not None
     earlier = evidence.earlier.where(F.col("state") != CONTROL)
@@ -45,9 +45,9 @@ def unlike(evidence: Evidence) -> DataFrame:
     return findings(wrong, "V14", kind, F.lit(None), proven)
 
 
-def rewritten(evidence: Evidence) -> DataFrame:
+def changed_batches(evidence: Evidence) -> DataFrame:
     """V14: batches whose first record was acknowledged, and whose headers are not those of the
-    earlier copy. Their records are `unlike`'s, what ended their transactions is, too."""
+    earlier copy. `changed_records` finds changes of their records and of the ends of their transactions."""
     assert evidence.earlier is not None
     if evidence.earlier_batches is None or evidence.batches is None:
         return findings(evidence.earlier.where(F.lit(False)), "V14", REWRITTEN, F.lit(None))

@@ -226,7 +226,7 @@ def beside_log(evidence: Evidence) -> DataFrame:
     return given.join(log, PLACE, "left")
 
 
-def unlike(evidence: Evidence) -> DataFrame:
+def wrong_deliveries(evidence: Evidence) -> DataFrame:
     """V03 and V11: what a member was given, against the log."""
     both = beside_log(evidence).join(evidence.ends, ["topic", "partition"], "left")
     both = both.join(evidence.consumers.select("consumer", "committed"), "consumer", "left")

@@ -27,27 +27,27 @@ def of_buckets(evidence: Evidence, buckets: list[Bucket]) -> list[DataFrame]:
     """V01, V02 and V05 of records with a place."""
     suspects = evidence.table(buckets, "topic string, partition int, bucket bigint")
     placed = places.sent_and_found(evidence, suspects)
-    strange = places.strangers(evidence, placed)
+    strange = places.unacknowledged(evidence, placed)
     # the log is ahead of the histories: an announced record without its row yet is no fault
     return [
         places.lost(evidence, placed),
         places.misplaced(evidence, placed),
         places.phantoms(evidence, strange),
-        places.disguised(evidence, strange),
+        places.altered_records(evidence, strange),
     ]
 
 
 def of_the_whole(evidence: Evidence) -> list[DataFrame]:
     """Checks that need all sends and the end of the run: log starts, times of append, records of
     acks=0."""
-    found = [places.nowhere(evidence), places.of_other_keys(evidence)]
+    found = [places.lost_without_offset(evidence), places.wrong_partitions(evidence)]
     if any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
         found.append(retention.log_starts(evidence))
     if evidence.append_time_topics and not evidence.clock_moved:
         found.append(places.append_times(evidence))
     if evidence.silent_producers:
-        silent = places.unplaced(evidence)
-        found += [places.phantoms(evidence, silent), places.disguised(evidence, silent)]
+        silent = places.without_offsets(evidence)
+        found += [places.phantoms(evidence, silent), places.altered_records(evidence, silent)]
     return found
 
 

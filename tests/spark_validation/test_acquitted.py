@@ -152,7 +152,7 @@ def test_a_clock_that_was_set_may_show_a_record_before_it_was_sent(
     write(tmp_path, [topic])
     change(tmp_path / "run" / "run.json", clock_steps=steps)
     with opened(tmp_path) as evidence:
-        assert [each["convicts"] for each in delivery.impossible(evidence).collect()] == found
+        assert [each["convicts"] for each in delivery.impossible_reads(evidence).collect()] == found
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_record_that_a_fenced_producer_wrote_without_an_answer(tmp_path: Path,
     write(tmp_path, [topic])
     two_lives(tmp_path, topic)
     with opened(tmp_path) as evidence:
-        found = fencing.heard(evidence)
+        found = fencing.accepted_after_fencing(evidence)
         assert found is not None
         written = found.where("kind = 'written when its producer was fenced'").collect()
     assert [(r["partition"], r["offset"]) for r in written] == [place]
@@ -179,7 +179,7 @@ def test_a_share_group_is_not_given_what_was_deleted_before_its_member_was_start
         client = json.loads(path.read_text())
         path.write_text(json.dumps(client | {"started_ns": START_NS + started_s * NS}))
     with opened(tmp_path) as evidence:
-        rows = deletions.served(evidence).collect()
+        rows = deletions.reads_of_deleted(evidence).collect()
     assert {row["offset"] for row in rows} == found
 
 

@@ -296,7 +296,7 @@ def test_members_and_producers_of_other_ends(tmp_path: Path, spark: SparkSession
     with open_evidence(options(tmp_path)) as evidence:
         missing = group_coverage.undelivered(evidence).collect()
         unshared = shares.undelivered(evidence).collect()
-        heard = fencing.heard(evidence)
+        heard = fencing.accepted_after_fencing(evidence)
         assert heard is not None
         acknowledged = heard.where("kind like 'acknowledged%'").collect()
     assert {(row["topic"], row["partition"], row["offset"], row["convicts"]) for row in missing} == {
