@@ -47,7 +47,7 @@ def change(
     operations: Sequence[tuple[str, int, str | None]],
     validate_only: bool,
 ) -> None:
-    """Change settings. changes: (name, number of the operation in the protocol, value). Raises
+    """Change settings. operations: (name, number of the operation in the protocol, value). Raises
     CommandFailed."""
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
