@@ -50,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Omitted:
     """Advice that is not tried, and why."""
 
     what: str
@@ -62,43 +62,43 @@ class Choice:
     """changes: in the order in which they are tried."""
 
     changes: tuple[Change, ...]
-    left: tuple[Left, ...] = ()
+    omitted: tuple[Omitted, ...] = ()
 
     def without_host(self, why: str) -> "Choice":
         """The choice without changes of the host. why: the reason, for the report."""
-        out = tuple(Left(change.label, why) for change in self.changes if change.on_host)
-        return Choice(tuple(change for change in self.changes if not change.on_host), (*self.left, *out))
+        out = tuple(Omitted(change.label, why) for change in self.changes if change.on_host)
+        return Choice(tuple(change for change in self.changes if not change.on_host), (*self.omitted, *out))
 
 
 def choose(situation: Situation, tries: Sequence[str] = ()) -> Choice:
     """The changes to try: only `tries`, if there are any. Raises WrongTry."""
-    left: list[Left] = []
+    omitted: list[Omitted] = []
     if tries:
         expected = [Change(remedy_of(situation, each), ASKED) for each in tries]
         if len({change.target for change in expected}) < len(expected):
             raise WrongTry("--try: two values for one key; try them one after the other")
     else:
         advice = [finding for finding in check(situation) if finding.severity in WORTH]
-        left = [out for finding in advice if (out := _left(finding))]
-        expected = [Change(each.remedy, each.why) for each in advice if each.remedy and not _left(each)]
+        omitted = [out for finding in advice if (out := _omitted(finding))]
+        expected = [Change(each.remedy, each.why) for each in advice if each.remedy and not _omitted(each)]
         expected = expected or list(alternatives(situation))
     first: dict[str, Change] = {}
     for change in expected:
         first.setdefault(change.target, change)
     writable = {target: _writable(situation, change) for target, change in first.items()}
-    left += [Left(first[target].label, NO_ROOT) for target, can in writable.items() if not can]
-    return Choice(tuple(change for target, change in first.items() if writable[target]), tuple(left))
+    omitted += [Omitted(first[target].label, NO_ROOT) for target, can in writable.items() if not can]
+    return Choice(tuple(change for target, change in first.items() if writable[target]), tuple(omitted))
 
 
-def _left(finding: Finding) -> Left | None:
+def _omitted(finding: Finding) -> Omitted | None:
     """The reason why a finding's advice is not tried; None if it is tried."""
     remedy = finding.remedy
     if remedy is None or remedy.means in (Means.HAND, Means.MOUNT, Means.LIMIT):
-        return Left(finding.knob, "it is changed by hand" if remedy else "it has no remedy")
+        return Omitted(finding.knob, "it is changed by hand" if remedy else "it has no remedy")
     if why := NOT_SHOWN.get(remedy.target):
-        return Left(finding.knob, why)
+        return Omitted(finding.knob, why)
     if remedy.means is Means.PROPERTY and remedy.target not in CARRIED:
-        return Left(finding.knob, "the load does not reach it")
+        return Omitted(finding.knob, "the load does not reach it")
     return None
 
 

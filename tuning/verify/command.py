@@ -97,7 +97,7 @@ def prove(situation: Situation, made: Plan, files: Files, turn: Turn, say: Say, 
         seconds,
         _load_line(_load(situation), made.load_s),
         tuple(verification.outcomes),
-        (*made.left, *verification.late),
+        (*made.omitted, *verification.late),
         signalled,
     )
     files.write(report)

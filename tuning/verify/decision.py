@@ -96,7 +96,7 @@ def compare(figure: Figure, without: tuple[float, ...], changed: tuple[float, ..
     if not enough(len(without), len(changed)):
         return Comparison(figure, without, changed, 1.0, 1.0, Judgement.UNKNOWN)
     more, less = chance(without, changed), chance(changed, without)
-    better, worse = (more, less) if figure.more else (less, more)
+    better, worse = (more, less) if figure.more_is_better else (less, more)
     gained = gain(figure, without, changed)
     judgement = Judgement.SAME
     if better <= HELPS and gained >= MIN_CHANGE:
@@ -116,7 +116,7 @@ def gain(figure: Figure, without: Sequence[float], changed: Sequence[float]) -> 
     if not without or not changed or not (base := statistics.median(without)):
         return 0.0
     more = statistics.median(changed) / base - 1
-    return more if figure.more else -more
+    return more if figure.more_is_better else -more
 
 
 def chance(low: Sequence[float], high: Sequence[float]) -> float:

@@ -8,12 +8,12 @@ DIGITS = ((100.0, ",.0f"), (10.0, ".1f"), (1.0, ".2f"))
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measure of a turn. key: in the report's JSON. more: whether more is better."""
+    """One measure of a turn. key: in the report's JSON. more_is_better: else less is."""
 
     key: str
     title: str
     unit: str
-    more: bool
+    more_is_better: bool
 
     def show(self, value: float) -> str:
         """The value with its unit, three digits or so."""
@@ -21,13 +21,13 @@ class Figure:
         return f"{value:{digits}} {self.unit}"
 
 
-ACK_P50 = Figure("ack_p50_ms", f"ack at {ACKS_PER_SECOND}/s, p50", "ms", more=False)
-ACK_P99 = Figure("ack_p99_ms", f"ack at {ACKS_PER_SECOND}/s, p99", "ms", more=False)
-BUSY_P99 = Figure("busy_ack_p99_ms", "ack beside bulk produce, p99", "ms", more=False)
-PRODUCE = Figure("produce_mb_per_s", "bulk produce", "MB/s", more=True)
-CACHED = Figure("cached_fetch_mb_per_s", "fetch from the page cache", "MB/s", more=True)
-COLD = Figure("cold_fetch_mb_per_s", "fetch from the disk", "MB/s", more=True)
-CPU = Figure("cpu_s_per_gb", "broker's CPU for a GB in and out", "s", more=False)
+ACK_P50 = Figure("ack_p50_ms", f"ack at {ACKS_PER_SECOND}/s, p50", "ms", more_is_better=False)
+ACK_P99 = Figure("ack_p99_ms", f"ack at {ACKS_PER_SECOND}/s, p99", "ms", more_is_better=False)
+BUSY_P99 = Figure("busy_ack_p99_ms", "ack beside bulk produce, p99", "ms", more_is_better=False)
+PRODUCE = Figure("produce_mb_per_s", "bulk produce", "MB/s", more_is_better=True)
+CACHED = Figure("cached_fetch_mb_per_s", "fetch from the page cache", "MB/s", more_is_better=True)
+COLD = Figure("cold_fetch_mb_per_s", "fetch from the disk", "MB/s", more_is_better=True)
+CPU = Figure("cpu_s_per_gb", "broker's CPU for a GB in and out", "s", more_is_better=False)
 FIGURES = (ACK_P50, ACK_P99, BUSY_P99, PRODUCE, CACHED, COLD, CPU)
 
 Figures = dict[str, float]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuning.quantity import show_bytes, show_seconds
-from tuning.verify.change import Change, Choice, Left
+from tuning.verify.change import Change, Choice, Omitted
 from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS
 
 OVERHEAD_S = 3.0  # start and stop of the broker, a file's way to the disk; the first turn measures it
@@ -20,7 +20,7 @@ class Plan:
     """turns: of each side. load_s: seconds of load in a turn."""
 
     changes: tuple[Change, ...]
-    left: tuple[Left, ...]
+    omitted: tuple[Omitted, ...]
     turns: int
     load_s: float
     limit_s: float
@@ -41,12 +41,12 @@ def plan(choice: Choice, limit_s: float) -> Plan:
     fitting = choice.changes
     while len(fitting) > 1 and _load_s(len(fitting), FEWEST_TURNS, limit_s) < MIN_LOAD_S:
         fitting = fitting[:-1]
-    late = [Left(change.label, "no time: give more --minutes") for change in choice.changes[len(fitting) :]]
+    late = [Omitted(change.label, "no time: give more --minutes") for change in choice.changes[len(fitting) :]]
     turns = FEWEST_TURNS
     while turns < MAX_TURNS and _load_s(len(fitting), turns + 1, limit_s) >= COMFORT_LOAD_S:
         turns += 1
     load_s = min(max(_load_s(len(fitting), turns, limit_s), MIN_LOAD_S), MAX_LOAD_S)
-    return Plan(fitting, (*choice.left, *late), turns, load_s, limit_s)
+    return Plan(fitting, (*choice.omitted, *late), turns, load_s, limit_s)
 
 
 def _load_s(changes: int, turns: int, limit_s: float) -> float:
@@ -71,5 +71,5 @@ def _lines(made: Plan, place: str, max_bytes: int) -> Iterator[str]:
         for change in made.changes:
             where = "this host, for as long as its turns last" if change.on_host else "the broker of the turn"
             yield f"  try   {change.label}  ({where}; now {change.remedy.old or 'the default'})"
-    for left in made.left:
-        yield f"  leave {left.what}: {left.why}"
+    for each in made.omitted:
+        yield f"  leave {each.what}: {each.why}"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from tuning.finding import Means
 from tuning.quantity import show_seconds
-from tuning.verify.change import Left
+from tuning.verify.change import Omitted
 from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, MIN_CHANGE, Comparison, Judgement, Verdict
 from tuning.verify.run import Outcome
 
@@ -29,7 +29,7 @@ class Report:
     seconds: float
     load: str
     outcomes: tuple[Outcome, ...]
-    left: tuple[Left, ...]
+    omitted: tuple[Omitted, ...]
     interrupted: str = ""
 
     @property
@@ -76,7 +76,7 @@ class Report:
             "conclusion": self.conclusion,
             "kept": [each.change.label for each in self.kept],
             "changes": [_outcome_json(each, each in self.kept) for each in self.outcomes],
-            "left": [asdict(each) for each in self.left],
+            "left": [asdict(each) for each in self.omitted],
         }
 
     def properties(self) -> str:
@@ -99,11 +99,11 @@ class Report:
         for outcome in self.outcomes:
             yield ""
             yield from outcome_lines(outcome, outcome in self.kept)
-        if self.left:
+        if self.omitted:
             yield ""
             yield "not tried:"
-            for left in self.left:
-                yield f"{MARGIN}{left.what}: {left.why}"
+            for each in self.omitted:
+                yield f"{MARGIN}{each.what}: {each.why}"
         yield ""
         yield self.conclusion
         for outcome in self.kept:
@@ -179,7 +179,7 @@ def _comparison_json(comparison: Comparison) -> dict[str, object]:
         "key": figure.key,
         "title": figure.title,
         "unit": figure.unit,
-        "better": "more" if figure.more else "less",
+        "better": "more" if figure.more_is_better else "less",
         "without": list(comparison.without),
         "with": list(comparison.changed),
         "gain": comparison.gain,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tuning.verify.broker import TurnFailed
-from tuning.verify.change import Change, Left
+from tuning.verify.change import Change, Omitted
 from tuning.verify.decision import Decision, Verdict, decide
 from tuning.verify.figures import ACK_P99, PRODUCE, Figures
 from tuning.verify.host_change import HostValues
@@ -53,7 +53,7 @@ class Verification:
         clock: Clock = time.monotonic,
     ) -> None:
         self.outcomes: list[Outcome] = []
-        self.late: list[Left] = []
+        self.late: list[Omitted] = []
         self._plan = plan
         self._settings = settings
         self._turn = turn
@@ -68,7 +68,7 @@ class Verification:
         self._warm_up()
         for change in self._plan.changes:
             if self._clock() >= deadline:
-                self.late.append(Left(change.label, LATE))
+                self.late.append(Omitted(change.label, LATE))
                 continue
             outcome = Outcome(change)
             self.outcomes.append(outcome)

@@ -2,7 +2,7 @@
 
 from tests.tuning.verify.samples import broker_change
 from tests.tuning.verify.turns import turns
-from tuning.verify.change import Change, Left
+from tuning.verify.change import Change, Omitted
 from tuning.verify.decision import decide
 from tuning.verify.figures import Figures
 from tuning.verify.report import Report
@@ -16,7 +16,7 @@ def outcome(change: Change, changed: list[Figures]) -> Outcome:
 
 HELPED = outcome(broker_change(), turns(900, 4.0))
 SAME = outcome(broker_change("num.network.threads"), turns(800, 4.0))
-OUT = (Left("vm.swappiness", "it is <scarce>"),)
+OUT = (Omitted("vm.swappiness", "it is <scarce>"),)
 
 
 def report(*outcomes: Outcome, interrupted: str = "") -> Report:

@@ -34,7 +34,7 @@ def test_advice_that_a_load_can_show_is_tried_and_the_rest_says_why_not(tmp_path
         f"/sys/{QUEUE}=128",
         "log.flush.interval.messages=9223372036854775807",
     ]
-    why = {left.what: left.why for left in choice.left}
+    why = {each.what: each.why for each in choice.omitted}
     assert "memory is scarce" in why["vm.swappiness"]
     assert why["/data: barriers"] == "it is changed by hand"
     assert all(change.why for change in choice.changes)
@@ -45,7 +45,7 @@ def test_without_root_the_host_is_left_alone(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     choice = choose(base)
     assert not any(change.on_host for change in choice.changes)
-    assert [left.what for left in choice.left if left.why == NO_ROOT] == [f"/sys/{QUEUE}=128"]
+    assert [each.what for each in choice.omitted if each.why == NO_ROOT] == [f"/sys/{QUEUE}=128"]
 
 
 def test_a_host_without_advice_gets_the_next_number_of_processes(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_only_named_changes_are_tried(tmp_path: Path) -> None:
     assert [change.label for change in choice.changes] == list(named)
     assert [change.remedy.means for change in choice.changes] == [Means.PROPERTY, Means.SYSCTL, Means.SYSFS]
     assert [change.remedy.old for change in choice.changes] == ["4", "60", "16"]
-    assert choice.left == ()
+    assert choice.omitted == ()
 
 
 def test_one_of_a_pair_goes_back_by_the_other(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_two_values_of_one_key_are_refused(tmp_path: Path) -> None:
 def test_a_choice_without_the_host_says_so(tmp_path: Path) -> None:
     choice = choose(wrong_host(tmp_path)).without_host("nobody said yes")
     assert [change.on_host for change in choice.changes] == [False]
-    assert ("nobody said yes", f"/sys/{QUEUE}=128") in [(left.why, left.what) for left in choice.left]
+    assert ("nobody said yes", f"/sys/{QUEUE}=128") in [(each.why, each.what) for each in choice.omitted]
     assert Choice(()).without_host("x") == Choice(())
 
 

@@ -21,10 +21,10 @@ from tuning.verify.figures import FIGURES, Figure
     ],
 )
 def test_a_value_has_three_digits(value: float, shown: str) -> None:
-    assert Figure("k", "t", "ms", more=False).show(value) == f"{shown} ms"
+    assert Figure("k", "t", "ms", more_is_better=False).show(value) == f"{shown} ms"
 
 
 def test_only_throughput_is_better_the_more_there_is() -> None:
-    assert {each.unit for each in FIGURES if each.more} == {"MB/s"}
-    assert not any(each.more for each in FIGURES if each.unit != "MB/s")
+    assert {each.unit for each in FIGURES if each.more_is_better} == {"MB/s"}
+    assert not any(each.more_is_better for each in FIGURES if each.unit != "MB/s")
     assert len({each.key for each in FIGURES}) == len(FIGURES)

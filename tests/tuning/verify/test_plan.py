@@ -1,7 +1,7 @@
 import pytest
 
 from tests.tuning.verify.samples import broker_change, host_change
-from tuning.verify.change import Choice, Left
+from tuning.verify.change import Choice, Omitted
 from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS
 from tuning.verify.plan import MAX_LOAD_S, MIN_LOAD_S, OVERHEAD_S, plan, plan_text
 
@@ -20,8 +20,8 @@ def test_a_plan_stays_within_its_time(minutes: float, changes: int) -> None:
 def test_changes_that_do_not_fit_are_named() -> None:
     made = plan(THREE, 60.0)
     assert made.changes == THREE.changes[:1]
-    assert [left.what for left in made.left] == [change.label for change in THREE.changes[1:]]
-    assert all("--minutes" in left.why for left in made.left)
+    assert [each.what for each in made.omitted] == [change.label for change in THREE.changes[1:]]
+    assert all("--minutes" in each.why for each in made.omitted)
 
 
 def test_turns_become_more_before_they_become_longer() -> None:
@@ -42,7 +42,7 @@ def test_both_sides_get_the_same_number_of_turns_and_no_side_the_better_places()
 
 
 def test_the_plan_in_words_has_the_time_the_place_and_every_change() -> None:
-    made = plan(Choice(THREE.changes, (Left("vm.swappiness", "it is scarce"),)), 1800.0)
+    made = plan(Choice(THREE.changes, (Omitted("vm.swappiness", "it is scarce"),)), 1800.0)
     reported = plan_text(made, "/data", 1 << 29)
     assert "/data" in reported
     assert "537 MB" in reported
