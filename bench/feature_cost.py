@@ -39,7 +39,8 @@ from kbroker.kernels.cache import METRICS_OFF
 WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
 COST = "cpu_us"
 SLICES, WARM_SLICES = 120, 10
-"""Slices of each scenario in a pair of processes: measured ones, and unmeasured ones before them."""
+"""Slices of each scenario in a pair of processes: measured ones, and unmeasured ones before
+them."""
 DOUBT = 0.05
 """Probability that the median is outside its bounds."""
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -1,5 +1,5 @@
-"""Requests of a scenario over raw connections: sent once, or repeated by 50 connections. Every answer
-is compared with the expected one."""
+"""Requests of a scenario over raw connections: sent once, or repeated by 50 connections. Every
+answer is compared with the expected one."""
 
 import socket
 import struct

@@ -127,7 +127,8 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         parts.append("## Turns without a figure")
         parts.append(
             "\n".join(
-                f"- {s.scenario}, {s.target}, round {s.round}: {saved_samples.reason(s.failure)}" for s in failed
+                f"- {s.scenario}, {s.target}, round {s.round}: {saved_samples.reason(s.failure)}"
+                for s in failed
             )
         )
     parts.append(END)

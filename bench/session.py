@@ -78,8 +78,8 @@ def latest(plan: Plan, folder: Path | None = None) -> tuple[Path, Results]:
 def measure(
     plan: Plan, results: Results, path: Path, show: Callable[[Sample], None]
 ) -> list[tuple[int, str]]:
-    """Adds the samples that are missing to the results, and saves them after each; returns the rounds
-    and scenarios for which no time was left."""
+    """Adds the samples that are missing to the results, and saves them after each; returns the
+    rounds and scenarios for which no time was left."""
     generator = make_generator()
     schedule = Schedule(plan.scenarios, plan.names, plan.rounds, plan.budget_s, results.samples)
     with congestion_control(plan.congestion) as congestion, work_folder(plan.folder) as folder:

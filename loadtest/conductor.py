@@ -79,7 +79,9 @@ class Conductor:
         """Run the prepared load with its faults, until all players have ended. Raises
         LoadFailed."""
         begin_ns = self.clock.now_ns() + int(START_S * 1e9)
-        locust_parameters.save(self.folder, locust_parameters.LocustParameters(begin_ns, self.clock.offset_ns, self.clock.boot))
+        locust_parameters.save(
+            self.folder, locust_parameters.LocustParameters(begin_ns, self.clock.offset_ns, self.clock.boot)
+        )
         self.injector = Injector(
             self.folder, self._broker, self._plan, begin_ns, self.clock, self.settings.seed, say
         )

@@ -12,8 +12,8 @@ A run is a folder:
 `<writer>` is `p000012` (producer 12) or `c000007` (consumer 7). A file is written as `.<name>.part`, flushed, and
 renamed when its footer is complete: whatever has the name `*.parquet` is whole, and readers that
 skip dot files (Spark does) never see half a file. Files are closed every ROLL_SECONDS or ROLL_ROWS,
-so the death of a client and of its history process loses at most that much of what it knew; what is lost
-that way is unknown, never wrong:
+so the death of a client and of its history process loses at most that much of what it knew; what is
+lost that way is unknown, never wrong:
 
 - a sequence number inside an intent that has no row in `sends`: attempted perhaps, outcome unknown;
 - a record of the log that no consumer's rows hold: not seen, or seen by a consumer whose last rows

@@ -34,8 +34,8 @@ def load(folder: Path) -> LocustParameters:
 
 
 def folder() -> Path:
-    """Folder of the run that this Locust process belongs to. Raises SystemExit if Locust was started
-    by hand."""
+    """Folder of the run that this Locust process belongs to. Raises SystemExit if Locust was
+    started by hand."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise SystemExit("start load tests with `kbroker loadtest run`; it starts Locust with a run to play")

@@ -202,7 +202,7 @@ class Evidence:
     @cached_property
     def announced(self) -> list[tuple[int, int, int]]:
         """The rows of `intents`. The last one of a producer that ended by itself ends at its last
-    attempt."""
+        attempt."""
         ends = {p.producer: p.attempted for p in self.producer_clients if p.attempted is not None}
         intents = ((i["producer"], i["first_seq"], i["last_seq"]) for i in load_intents(self.folder))
         return [(who, first, min(last, ends.get(who, last + 1) - 1)) for who, first, last in intents]

@@ -21,7 +21,6 @@ from spark_validation.checks import (
     fencing,
     group_coverage,
     groups,
-    partial_transactions,
     indexes,
     latency,
     markers,
@@ -29,6 +28,7 @@ from spark_validation.checks import (
     offsets,
     order,
     ownership,
+    partial_transactions,
     places,
     producer_ids,
     real_time,
@@ -160,7 +160,9 @@ class Judge:
                 self.take(delivery.missing_reads(evidence, beside))
                 self.take(delivery.aborted_by_log(beside))
                 if evidence.records_removed:
-                    self.take(delivery.reads_unlike_sends(evidence, delivery.reads_of_removed(evidence, beside)))
+                    self.take(
+                        delivery.reads_unlike_sends(evidence, delivery.reads_of_removed(evidence, beside))
+                    )
                 self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
             back = delivery.stepping_back(evidence).persist(KEPT)

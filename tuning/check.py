@@ -11,7 +11,12 @@ def check(situation: Situation) -> list[Finding]:
     """All findings, the worst first."""
     proposals = [proposal.finding(situation.config) for proposal in propose(situation)]
     return sorted_findings(
-        [*registry.findings(situation), *settings.findings(situation), *proposals, *running.findings(situation)]
+        [
+            *registry.findings(situation),
+            *settings.findings(situation),
+            *proposals,
+            *running.findings(situation),
+        ]
     )
 
 

@@ -23,6 +23,7 @@ from tuning.check import check as all_findings
 from tuning.check import exit_code
 from tuning.coefficients import DEFAULT_FILE, WrongFile
 from tuning.gather import Sources, gather
+from tuning.live import NoMetrics
 from tuning.option_values import (
     amount_of,
     bounded,
@@ -33,7 +34,6 @@ from tuning.option_values import (
     speed_of,
     workload_of_options,
 )
-from tuning.live import NoMetrics
 from tuning.options import (
     OF_HOST,
     Batch,

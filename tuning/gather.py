@@ -78,9 +78,9 @@ def gather_inside(
     recent: Live | None = None,
     roots: Roots | None = None,
 ) -> tuple[Situation, tuple[str, ...]]:
-    """The situation, collected inside a process of the broker from its settings, limits and metrics.
-    offline: log dirs that the broker cannot use. It can write to the others, even if this process
-    cannot. recent: totals of the last seconds.
+    """The situation, collected inside a process of the broker from its settings, limits and
+    metrics. offline: log dirs that the broker cannot use. It can write to the others, even if this
+    process cannot. recent: totals of the last seconds.
 
     Raises WrongFile.
     """

@@ -24,12 +24,12 @@ from bench.scenarios import (
     many_partitions,
     partitions,
     pressure,
-    small_requests,
     raw_fetch,
     raw_produce,
     recovery,
     restart,
     single_record_client,
+    small_requests,
     start,
     transactions,
 )

@@ -8,8 +8,8 @@ topics.
 import time
 from statistics import median
 
-from bench.raw_requests import answer_of
 from bench.generator import LoadFailed
+from bench.raw_requests import answer_of
 from bench.scenario import Measure, Scenario
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey

@@ -1,5 +1,5 @@
-"""Produce under pressure: by a small client beside a greedy one, and by many busy connections beside
-more idle ones."""
+"""Produce under pressure: by a small client beside a greedy one, and by many busy connections
+beside more idle ones."""
 
 import socket
 from collections.abc import Iterator

@@ -4,8 +4,8 @@ import time
 
 from confluent_kafka import Producer
 
-from bench.raw_requests import NUMBER, SETTLE_S, answer_of, ask, framed, repeat, repeated
 from bench.generator import LoadFailed
+from bench.raw_requests import NUMBER, SETTLE_S, answer_of, ask, framed, repeat, repeated
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

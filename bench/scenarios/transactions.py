@@ -7,6 +7,8 @@ from typing import Any
 from confluent_kafka import Producer
 
 from bench import limits
+from bench.generator import LoadFailed
+from bench.members import CORRELATION_ID, RETRIABLE, RETRY_S
 from bench.raw_requests import (
     CONNECTIONS,
     answer_of,
@@ -17,8 +19,6 @@ from bench.raw_requests import (
     request_scenario,
     send,
 )
-from bench.generator import LoadFailed
-from bench.members import CORRELATION_ID, RETRIABLE, RETRY_S
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact

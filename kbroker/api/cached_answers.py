@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
-from kbroker.ipc.cached_answers import NO_LOGS, CachedAnswer, AnswerSplit, Part
+from kbroker.ipc.cached_answers import NO_LOGS, AnswerSplit, CachedAnswer, Part
 from kbroker.ipc.layout import AnswerVersion
 from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.protocol.frame import encode_response, framed_response

@@ -89,7 +89,9 @@ def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> 
     """The request failed as a whole."""
     node_id, host, port = NO_NODE
     if version >= MANY_KEYS_FROM:
-        coordinators = [FoundCoordinator(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys]
+        coordinators = [
+            FoundCoordinator(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys
+        ]
         return FindCoordinatorResponse(coordinators=coordinators)
     return FindCoordinatorResponse(
         error_code=error.code, error_message=error.message, node_id=node_id, host=host, port=port

@@ -22,8 +22,8 @@ TELEMETRY: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TE
 
 
 def served(config: BrokerConfig) -> Mapping[int, tuple[int, int]]:
-    """Versions of the APIs that a broker with these settings advertises: as in Kafka, telemetry only
-    if something receives it."""
+    """Versions of the APIs that a broker with these settings advertises: as in Kafka, telemetry
+    only if something receives it."""
     if takes_telemetry(config):
         return VERSIONS
     return {key: versions for key, versions in VERSIONS.items() if key not in TELEMETRY}

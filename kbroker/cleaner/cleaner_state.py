@@ -31,8 +31,8 @@ Log = tuple[int, int]
 
 
 class MemorySizes(NamedTuple):
-    """Memory of one cleaner thread. map_bytes, load_factor: of its offset map. buffer_bytes: of each
-    of its buffers."""
+    """Memory of one cleaner thread. map_bytes, load_factor: of its offset map. buffer_bytes: of
+    each of its buffers."""
 
     map_bytes: int
     load_factor: float

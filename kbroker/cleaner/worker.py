@@ -13,8 +13,8 @@ import threading
 import time
 from contextlib import suppress
 
-from kbroker.cleaner.control_link import ControlLink
 from kbroker.cleaner.cleaner_state import CleanerState, MemorySizes
+from kbroker.cleaner.control_link import ControlLink
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.ipc.child import ChildContext, on_stop

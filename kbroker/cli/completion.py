@@ -29,9 +29,9 @@ Words = list[tuple[str, str]]
 
 
 def repair_shells() -> None:
-    """Correct typer's completion for two shells, before it prints words or scripts. fish offers each
-    line of an explanation as a word, so lines are not wrapped. zsh loads the script with the first
-    completion of a session, so the script must also offer words."""
+    """Correct typer's completion for two shells, before it prints words or scripts. fish offers
+    each line of an explanation as a word, so lines are not wrapped. zsh loads the script with the
+    first completion of a session, so the script must also offer words."""
     from typer import _completion_shared as shared
 
     os.environ["TERMINAL_WIDTH"] = _NO_BREAK  # read when typer's module of texts is imported

@@ -47,7 +47,7 @@ from kbroker.cli.options import Topics, connected, examples
 from kbroker.cli.output import print_json, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
-from kbroker.cli.record_format import Part, ConsumedRecord, compile_format, tamed, to_json, unescape
+from kbroker.cli.record_format import ConsumedRecord, Part, compile_format, tamed, to_json, unescape
 from kbroker.cli.schema_source import SchemaSource
 from kbroker.config.whole_numbers import whole_number
 

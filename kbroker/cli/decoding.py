@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
-from kbroker.cli.record_format import Decoded, ConsumedRecord
+from kbroker.cli.record_format import ConsumedRecord, Decoded
 from kbroker.cli.schema_source import Schema, SchemaSource
 from kbroker.http.registry.formats import decode
 from kbroker.http.registry.formats.decode import Decode

@@ -174,9 +174,7 @@ def _groups(metrics: Metrics, max_lag: int | None) -> Check:
     shown = ", ".join(f"{group} {lag:,}" for group, lag in lagging[:SHOWN_GROUPS])
     more = f" and {len(lagging) - SHOWN_GROUPS} more" if len(lagging) > SHOWN_GROUPS else ""
     detail = f"{counted(len(lagging), 'group')} with lag" + (f": {shown}{more}" if lagging else "")
-    over = (
-        [] if max_lag is None else [f"{group} lags by {lag:,}" for group, lag in lagging if lag > max_lag]
-    )
+    over = [] if max_lag is None else [f"{group} lags by {lag:,}" for group, lag in lagging if lag > max_lag]
     return Check("lag", detail, over)
 
 

@@ -23,8 +23,8 @@ _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
 HTTP_AFTER_S = 2.0
-"""Time without an answer after which the probe sends a request of HTTP; at most half of the time that
-is left."""
+"""Time without an answer after which the probe sends a request of HTTP; at most half of the time
+that is left."""
 TRIES = 2
 """A stopping broker also closes connections, but it refuses the next one."""
 

@@ -59,8 +59,8 @@ class Refusals:
 
 
 def _mechanism_refused(text: str) -> str:
-    """A sentence about a login with a mechanism that the listener does not have; empty for any other
-    error."""
+    """A sentence about a login with a mechanism that the listener does not have; empty for any
+    other error."""
     found = _MECHANISM.search(text)
     if found is None:
         return ""

@@ -97,8 +97,8 @@ class ColdShares:
         """Bytes by group, of those that have had records ahead which were not in the page cache."""
 
     def pause(self) -> None:
-        """Stop counting, because no client scrapes: bytes read from the disk count for no group until
-        the next `note`."""
+        """Stop counting, because no client scrapes: bytes read from the disk count for no group
+        until the next `note`."""
         self._counted = None
         self._accounts.clear()
 

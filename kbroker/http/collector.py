@@ -57,7 +57,9 @@ class BrokerCollector:
         self._clients = ClientRows(names)
         self._quotas = QuotaRows(clock_s)
         self.limits = HostLimits(config.get_str("kbroker.host.file"))
-        self._hosts = HostRows(shared, acceptor, context.log_dirs, RecentReadings(clock_s), limits=self.limits)
+        self._hosts = HostRows(
+            shared, acceptor, context.log_dirs, RecentReadings(clock_s), limits=self.limits
+        )
         self.forecasts = self._hosts.forecasts
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"

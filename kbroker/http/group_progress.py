@@ -81,10 +81,10 @@ class GroupPosition(Struct):
     """A group's position in a partition. timestamp_ms: of the first uncommitted record; -1:
     unknown.
 
-    lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1:
-    unknown. evicted: a part of the log is not in the page cache. segment, position: of its batch.
-    cold: bytes after it that were not in the page cache, when it or an earlier position of the group
-    was read: by the commit a fetch has brought them there."""
+    lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1: unknown.
+    evicted: a part of the log is not in the page cache. segment, position: of its batch. cold:
+    bytes after it that were not in the page cache, when it or an earlier position of the group was
+    read: by the commit a fetch has brought them there."""
 
     offset: int
     timestamp_ms: int
@@ -209,7 +209,9 @@ class GroupProgress:
         cached = -1 if cached < 0 else cached * PAGESIZE
         evicted = not self._page_cache.holds_all_of(image.folder)
         stamp = timestamp_of(header, offset)
-        return GroupPosition(offset, stamp, history, found.segment_base, found.position, cold, cached, evicted)
+        return GroupPosition(
+            offset, stamp, history, found.segment_base, found.position, cold, cached, evicted
+        )
 
     # --- what is shown ---------------------------------------------------------------------------------
 

@@ -103,7 +103,8 @@ class PageCache:
         return self.works
 
     def _note_reads(self, directory: Directory, lagging: Collection[str], now_s: float) -> None:
-        """Note the time for partitions with fetches since the last refresh, and for lagging ones."""
+        """Note the time for partitions with fetches since the last refresh, and for lagging
+        ones."""
         slots = directory.slots
         fetches = sum((counters[slots, Counter.FETCHES] for counters in self._shared.counters), _zeros(slots))
         for row in np.flatnonzero(fetches != self._fetches[slots]).tolist():

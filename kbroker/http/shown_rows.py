@@ -42,9 +42,9 @@ def largest(
     size: Callable[[T], float],
     owner: Callable[[T], Hashable] | None = None,
 ) -> list[T]:
-    """At most `max_rows` items, in their order: those with the largest sizes. Items that are shown count as
-    larger than they are, and are preferred. Of items that are still equal, each owner has one
-    before an owner has a second one; then the first ones are preferred."""
+    """At most `max_rows` items, in their order: those with the largest sizes. Items that are shown
+    count as larger than they are, and are preferred. Of items that are still equal, each owner has
+    one before an owner has a second one; then the first ones are preferred."""
     if len(items) <= max_rows:
         return list(items)
     places = []

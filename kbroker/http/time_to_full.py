@@ -13,8 +13,8 @@ from kbroker.ipc.layout import FreeSpace
 
 WINDOW_S = 3600.0
 SHORT_S = 300.0
-"""Length of the short line. After a quiet hour the line through the whole hour stays nearly flat when
-the disk begins to fill; the short line rises at once."""
+"""Length of the short line. After a quiet hour the line through the whole hour stays nearly flat
+when the disk begins to fill; the short line rises at once."""
 SHORT_HORIZON_S = 3600.0
 """The short line counts if it foresees a full disk within this time. Between two deletions by
 retention each disk fills for minutes; that says nothing about later hours."""

@@ -215,7 +215,8 @@ class Housekeeping:
 
     @property
     def _used_rows(self) -> NDArray[np.int64]:
-        """Append rows of the slots that have had a log. Most of the table has never been touched."""
+        """Append rows of the slots that have had a log. Most of the table has never been
+        touched."""
         return self._rows[: self._logs.slots_used]
 
     def _sync_rolled(self) -> None:

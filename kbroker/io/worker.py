@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import Drained, FollowUp, WaitResult, Stop
+from kbroker.io.append.rows import Drained, FollowUp, Stop, WaitResult
 from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, DeletionCalls, LogCommands

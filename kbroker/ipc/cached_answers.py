@@ -14,8 +14,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.layout import AnswerVersion, SplitPart, LogVersion, Term
 from kbroker.ipc.layout import AnswerSplit as SplitRow
+from kbroker.ipc.layout import AnswerVersion, LogVersion, SplitPart, Term
 
 _TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
 _SPLIT: Final = struct.Struct(f"<{SplitRow.WORDS}q")
@@ -63,7 +63,7 @@ class CachedAnswer(bytes):
 
     codes: int
     terms: bytes
-    split: AnswerSplit | None
+    topic_split: AnswerSplit | None
 
 
 class AnswerVersions:
@@ -111,7 +111,7 @@ class AnswerVersions:
         values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
         found = CachedAnswer(frame)
         found.codes = codes
-        found.split = split
+        found.topic_split = split
         parts = len(split.parts) if split else 0
         rest = split.pack() if split else b"".join(_LOG.pack(*each) for each in logs.items())
         found.terms = _TERMS.pack(*values, len(logs), codes, len(body), parts) + body

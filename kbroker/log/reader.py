@@ -116,7 +116,9 @@ class LogReader:
         self._segments = [files.SegmentFile(base, UNKNOWN_INODE) for base in bases]
         self._bases, self._version = bases, version
 
-    def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> BatchPosition | None:
+    def locate(
+        self, offset: int, end_base: int, end_position: int, version: int = -1
+    ) -> BatchPosition | None:
         """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at
         the end.
 
@@ -245,7 +247,9 @@ class LogReader:
             self._segments[i] = files.SegmentFile(segment.base_offset, log.inode)
         return log
 
-    def _locate_at_once(self, offset: int, end_base: int, end_position: int, version: int) -> BatchPosition | None:
+    def _locate_at_once(
+        self, offset: int, end_base: int, end_position: int, version: int
+    ) -> BatchPosition | None:
         """The common case in a few microseconds: the offset lies in the segment that the list
         names, and the files are those of the list. None in every other case."""
         bases = self._bases if version == self._version else self.base_offsets(version)

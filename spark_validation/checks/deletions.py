@@ -14,8 +14,8 @@ from spark_validation.evidence import Evidence
 
 SERVED = "below a confirmed DeleteRecords"
 REQUEST_NS = 60_000_000_000
-"""A confirmed request whose answer has no time was answered within this time: the default of clients
-for all requests of administrators."""
+"""A confirmed request whose answer has no time was answered within this time: the default of
+clients for all requests of administrators."""
 
 
 def reads_of_deleted(evidence: Evidence) -> DataFrame:

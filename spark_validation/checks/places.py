@@ -164,7 +164,8 @@ def unacknowledged(evidence: Evidence, placed: DataFrame) -> DataFrame:
 
 
 def without_offsets(evidence: Evidence) -> DataFrame:
-    """All records of producers that get no offsets (acks=0), with the columns of `unacknowledged`."""
+    """All records of producers that get no offsets (acks=0), with the columns of
+    `unacknowledged`."""
     log = evidence.log.where((F.col("state") != CONTROL) & F.col("producer").isin(evidence.silent_producers))
     return log.select(*PLACE, *IDENTITY, "intact", F.struct(*DESCRIBED, "intact", "state").alias("l"))
 

@@ -47,7 +47,8 @@ def changed_records(evidence: Evidence) -> DataFrame:
 
 def changed_batches(evidence: Evidence) -> DataFrame:
     """V14: batches whose first record was acknowledged, and whose headers are not those of the
-    earlier copy. `changed_records` finds changes of their records and of the ends of their transactions."""
+    earlier copy. `changed_records` finds changes of their records and of the ends of their
+    transactions."""
     assert evidence.earlier is not None
     if evidence.earlier_batches is None or evidence.batches is None:
         return findings(evidence.earlier.where(F.lit(False)), "V14", REWRITTEN, F.lit(None))

@@ -43,8 +43,8 @@ def read_headers(work: Range, names: list[str], check: bool) -> Iterator[pa.Reco
 
 
 def check_records(chunk: Chunk) -> Words:
-    """Marks batches whose records are not what the header says; returns the highest timestamp of each
-    one's records."""
+    """Marks batches whose records are not what the header says; returns the highest timestamp of
+    each one's records."""
     rows = chunk.rows
     highest = rows[:, layout.MAX_TIMESTAMP].copy()
     picked = np.flatnonzero(np.isin(rows[:, layout.FAULT], READABLE) & (rows[:, layout.RECORD_COUNT] > 0))

@@ -70,8 +70,8 @@ def other_name(segment: int, first: Words) -> Iterator[Problem]:
 
 
 def checked_snapshots(folder: str, due: list[int], rows: Words, producers: Producers) -> Iterator[Problem]:
-    """Problems of the producer snapshots at the offsets `due`, within a segment or at its end. rows:
-    the segment's batches; `producers` has all of them afterwards."""
+    """Problems of the producer snapshots at the offsets `due`, within a segment or at its end.
+    rows: the segment's batches; `producers` has all of them afterwards."""
     at = 0
     for offset in due:
         below = int(np.searchsorted(rows[:, layout.LAST_OFFSET], offset))

@@ -162,8 +162,8 @@ def time_problems(entry: np.void, known: Producer) -> Iterator[tuple[int, str]]:
 
 
 def batch_problems(entry: np.void, batch: Words) -> Iterator[tuple[int, str]]:
-    """Problems of an entry's offset and sequence, if it has the epoch of the last batch: a marker of
-    a later epoch ends the sequence numbers. An entry above the last batch proves nothing:
+    """Problems of an entry's offset and sequence, if it has the epoch of the last batch: a marker
+    of a later epoch ends the sequence numbers. An entry above the last batch proves nothing:
     compaction may have removed the batch."""
     last, held = int(entry["last_offset"]), int(batch[layout.LAST_OFFSET])
     if entry["producer_epoch"] != batch[layout.PRODUCER_EPOCH] or last > held:

@@ -17,7 +17,8 @@ MAX_BLOCKS = 500
 def changes_by_slice(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The change of the number of memory blocks in each slice from now on.
 
-    The cycles of earlier tests are collected between slices: within one they would count as freed by it.
+    The cycles of earlier tests are collected between slices: within one they would count as freed
+    by it.
     """
     changes: list[int] = []
     run_slice = slices.Work.run_slice

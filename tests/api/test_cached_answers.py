@@ -128,12 +128,12 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
     def keys(api: ApiKey, version: int, request: Struct) -> list[bytes] | None:
         answer = asyncio.run(send(made.broker, api, version, request))
         assert isinstance(answer, CachedAnswer)
-        if answer.split is None:
+        if answer.topic_split is None:
             return None
-        sizes = sum(part.size for part in answer.split.parts)
-        assert 8 < answer.split.array < answer.split.first < answer.split.first + sizes < len(answer)
-        assert answer.codes == answer.split.codes + sum(part.codes for part in answer.split.parts)
-        return [part.key for part in answer.split.parts]
+        sizes = sum(part.size for part in answer.topic_split.parts)
+        assert 8 < answer.topic_split.array < answer.topic_split.first < answer.topic_split.first + sizes < len(answer)
+        assert answer.codes == answer.topic_split.codes + sum(part.codes for part in answer.topic_split.parts)
+        return [part.key for part in answer.topic_split.parts]
 
     def described(*names: str, limit: int = 5, cursor: RequestCursor | None = None) -> Struct:
         return DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit, cursor)

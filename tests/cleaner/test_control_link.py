@@ -97,7 +97,9 @@ def test_each_call_has_its_answer_and_no_older_one(control_of: Callable[..., Con
     assert not link.closed
 
 
-def test_an_error_of_an_io_worker_is_raised_and_the_link_stays(control_of: Callable[..., ControlLink]) -> None:
+def test_an_error_of_an_io_worker_is_raised_and_the_link_stays(
+    control_of: Callable[..., ControlLink],
+) -> None:
     link = Link(Reply(1, None, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "it is away"), Reply(2, "two"))
     control = control_of(link)
     with pytest.raises(KafkaError, match="it is away") as refused:

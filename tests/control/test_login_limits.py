@@ -1,5 +1,5 @@
-"""LoginLimits of passwords: few at once, then a few a second, from all addresses together; who knows
-the password is not held up."""
+"""LoginLimits of passwords: few at once, then a few a second, from all addresses together; who
+knows the password is not held up."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import MAX_NAME

@@ -18,10 +18,10 @@ import pytest
 
 from kbroker.http import connection
 from kbroker.http.connection import HttpConnection
+from kbroker.http.connection_slots import CONNECTIONS, FOR_PROBES
 from kbroker.http.registry.server import Handler, RegistryServer
 from kbroker.http.request_head import MAX_HEAD_BYTES, MAX_HEADERS
 from kbroker.http.server import MetricsServer
-from kbroker.http.connection_slots import CONNECTIONS, FOR_PROBES
 from tests.http.console.served import Served
 from tests.http.registry.desk import Desk
 

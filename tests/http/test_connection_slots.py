@@ -2,7 +2,14 @@
 
 import socket
 
-from kbroker.http.connection_slots import AT_WORK_S, BREAK_S, CONNECTIONS, FIRST_REQUEST_S, FOR_PROBES, ConnectionSlots
+from kbroker.http.connection_slots import (
+    AT_WORK_S,
+    BREAK_S,
+    CONNECTIONS,
+    FIRST_REQUEST_S,
+    FOR_PROBES,
+    ConnectionSlots,
+)
 
 
 class Clock:

@@ -62,7 +62,9 @@ def scrape(rows: HostRows) -> Scrape:
 
 @pytest.mark.usefixtures("disk")
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc))
+    found = scrape(
+        HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
+    )
     assert found.value("kbroker_disk_bytes_total", device="sda1", direction="read") == 80 * 512
     assert found.value("kbroker_disk_operations_total", device="sda1", direction="write") == 20
     assert found.value("kbroker_disk_time_seconds_total", device="sda1", direction="write") == 3
@@ -97,14 +99,18 @@ def test_network_bytes_are_those_of_the_kernel(tmp_path: Path, proc: Path) -> No
 
 @pytest.mark.usefixtures("disk")
 def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc))
+    found = scrape(
+        HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), proc)
+    )
     assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}
 
 
 def test_readings_that_the_host_does_not_have_are_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), empty))
+    found = scrape(
+        HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], RecentReadings(lambda: 0.0), empty)
+    )
     assert found.labels("kbroker_pressure_seconds_total") == []
     assert found.value("kbroker_log_dir_bytes", dir=str(tmp_path), type="size") > 0
 

@@ -12,9 +12,9 @@ from typing import cast
 import pytest
 
 from kbroker.http.collector import BrokerCollector
+from kbroker.http.connection_slots import CONNECTIONS
 from kbroker.http.console.service import Console
 from kbroker.http.server import MetricsServer
-from kbroker.http.connection_slots import CONNECTIONS
 from kbroker.metrics.layout import HISTOGRAM_SUM
 from kbroker.metrics.slots import bind
 from tests.http.scene import Scene

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.tls_context import TlsError
 from kbroker.http import tls as module
-from kbroker.http.server import MetricsServer
 from kbroker.http.connection_slots import CONNECTIONS
+from kbroker.http.server import MetricsServer
 from kbroker.http.tls import HttpTls, cut, shake_hands
 from kbroker.supervisor.unsupported import unsupported
 from tests import key_stores

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kbroker.io import worker
-from kbroker.io.append.rows import FollowUp, WaitResult, Stop
+from kbroker.io.append.rows import FollowUp, Stop, WaitResult
 from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.worker import MOVES_MS, RECONNECT_MS
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, Ring

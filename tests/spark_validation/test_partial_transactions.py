@@ -4,7 +4,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
-from spark_validation.checks.partial_transactions import CONTRADICTS, UNFINISHED, Stretch, convicted, transactions
+from spark_validation.checks.partial_transactions import (
+    CONTRADICTS,
+    UNFINISHED,
+    Stretch,
+    convicted,
+    transactions,
+)
 from spark_validation.evidence import ABORTED, OPEN, VISIBLE
 
 

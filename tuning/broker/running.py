@@ -23,8 +23,8 @@ MIN_RECENT = 20
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign of a problem in the metrics. read: a number, None when the page does not show it. wrong: whether it
-    is too much. quantile: read from the last seconds if possible."""
+    """A sign of a problem in the metrics. read: a number, None when the page does not show it.
+    wrong: whether it is too much. quantile: read from the last seconds if possible."""
 
     name: str
     metric: str

@@ -13,7 +13,8 @@ def held_bytes(log_dirs: Iterable[str]) -> int:
 
 
 def _blocks(folder: str, deeper: int) -> int:
-    """Blocks (512 bytes) of the files in a folder. deeper: levels of folders below it to include."""
+    """Blocks (512 bytes) of the files in a folder. deeper: levels of folders below it to
+    include."""
     count = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

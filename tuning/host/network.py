@@ -86,8 +86,8 @@ def _is_made_up(roots: Roots, folder: Path) -> bool:
 
 
 def _interrupt_cores(roots: Roots, folder: Path) -> tuple[str, ...]:
-    """Cores that serve a device's message-signalled interrupts. Those of virtio belong to its parent
-    device."""
+    """Cores that serve a device's message-signalled interrupts. Those of virtio belong to its
+    parent device."""
     for device in (folder / "device", folder / "device" / ".."):
         numbers = sorted((device / "msi_irqs").glob("*"))
         found = [text(roots.proc / "irq" / each.name / "effective_affinity_list") for each in numbers]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.host.disks import Disk
-from tuning.knobs.knob import FINE, Knob, Assessment, by_hand
+from tuning.knobs.knob import FINE, Assessment, Knob, by_hand
 from tuning.situation import Situation
 
 READ_AHEAD_KB = (128, 16384)
@@ -74,7 +74,9 @@ def _trim(situation: Situation, disk: Disk, now: str) -> Assessment:
     discarded = all("discard" in mount.options for mount in situation.host.mounts)
     if now == "on" or not disk.discards or discarded:
         return FINE
-    return Assessment(Severity.NOTE, "on", "", by_hand("systemctl enable --now fstrim.timer (undo: disable --now)"))
+    return Assessment(
+        Severity.NOTE, "on", "", by_hand("systemctl enable --now fstrim.timer (undo: disable --now)")
+    )
 
 
 def _read_trim(situation: Situation, _: Disk) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.host.mounts import UNKNOWN, Mount
-from tuning.knobs.knob import FINE, Knob, Assessment, by_hand
+from tuning.knobs.knob import FINE, Assessment, Knob, by_hand
 from tuning.quantity import show_bytes
 from tuning.situation import Situation
 
@@ -85,7 +85,9 @@ def _free(situation: Situation, mount: Mount, _: str) -> Assessment:
             f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention does not delete: "
             f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
         )
-        return Assessment(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
+        return Assessment(
+            Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose")
+        )
     return (
         Assessment(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space"))
         if share < LITTLE

@@ -32,8 +32,8 @@ def unless(fine: str, other: Assessment) -> Callable[[Situation, object, str], A
 
 @dataclass(frozen=True, slots=True)
 class Knob(Generic[Subject]):
-    """name: of a sysctl, or words. subjects: (label, disk, mount, interface, ...) of each thing that
-    has the knob; the label "" is the host itself.
+    """name: of a sysctl, or words. subjects: (label, disk, mount, interface, ...) of each thing
+    that has the knob; the label "" is the host itself.
 
     read: the value as text, None if it is not visible. assess: called with that text. why: the
     effect of the value, one sentence. source: a document or a measurement.
@@ -68,8 +68,8 @@ def whole_host(_: Situation) -> Sequence[tuple[str, None]]:
 def sysctl(
     name: str, assess: Callable[[Situation, str], tuple[Severity, str, str]], why: str, source: str
 ) -> Knob[None]:
-    """A row for a sysctl. assess: called with the value; returns severity, proposed value ("" leaves
-    it) and the reason on this host."""
+    """A row for a sysctl. assess: called with the value; returns severity, proposed value (""
+    leaves it) and the reason on this host."""
 
     def with_remedy(situation: Situation, _: None, now: str) -> Assessment:
         severity, proposed, because = assess(situation, now)

@@ -1,7 +1,7 @@
 """Limits of descriptors: a process's and the host's."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import Knob, Assessment, sysctl, whole_host
+from tuning.knobs.knob import Assessment, Knob, sysctl, whole_host
 from tuning.situation import Situation
 
 FEWEST = 100_000  # what Apache Kafka's documentation starts with

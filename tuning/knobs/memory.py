@@ -1,7 +1,7 @@
 """Knobs of virtual memory. kbroker keeps records in the page cache and little in its own memory."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, sysctl, whole_host
+from tuning.knobs.knob import FINE, Assessment, Knob, by_hand, sysctl, whole_host
 from tuning.quantity import show_bytes, show_rate, show_seconds
 from tuning.situation import Situation
 

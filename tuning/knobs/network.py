@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuning.finding import Severity
 from tuning.host.network import Interface
-from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, sysctl, whole_host
+from tuning.knobs.knob import FINE, Assessment, Knob, by_hand, sysctl, whole_host
 from tuning.quantity import show_bytes, show_rate
 from tuning.situation import Situation
 
@@ -106,7 +106,9 @@ def _tracked(situation: Situation, _: None, now: str) -> Assessment:
     if expected < most * FULL:
         return FINE
     remedy = by_hand("raise net.netfilter.nf_conntrack_max, or leave the broker's port untracked")
-    return Assessment(Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy)
+    return Assessment(
+        Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy
+    )
 
 
 def _speed(situation: Situation, interface: Interface, _: str) -> Assessment:
@@ -118,7 +120,9 @@ def _speed(situation: Situation, interface: Interface, _: str) -> Assessment:
     because = (
         f"The workload needs {show_rate(busiest)} in one direction; above 70 % of the speed latency grows."
     )
-    return Assessment(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
+    return Assessment(
+        Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups")
+    )
 
 
 def _read_speed(_: Situation, interface: Interface) -> str | None:
@@ -144,7 +148,9 @@ def _queues(situation: Situation, interface: Interface, _: str) -> Assessment:
     if not fast or interface.spread or interface.queues * 2 >= cores:
         return FINE
     remedy = by_hand(f"ethtool -L {interface.name} combined {cores}, or a mask of cores in its rps_cpus")
-    return Assessment(Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy)
+    return Assessment(
+        Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy
+    )
 
 
 def _steering(situation: Situation, interface: Interface, _: str) -> Assessment:

@@ -1,7 +1,7 @@
 """Knobs of processors, the clock and the kernel's abilities."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import FINE, Knob, Assessment, by_hand, unless, whole_host
+from tuning.knobs.knob import FINE, Assessment, Knob, by_hand, unless, whole_host
 from tuning.quantity import show_seconds
 from tuning.situation import Situation
 

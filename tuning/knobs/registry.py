@@ -1,4 +1,5 @@
-"""All knobs of the host, by room. `kbroker tune check` assesses them, and docs/knobs.md lists them."""
+"""All knobs of the host, by room. `kbroker tune check` assesses them, and docs/knobs.md lists
+them."""
 
 from typing import Any
 

@@ -109,7 +109,8 @@ class Parts:
 
     @contextmanager
     def _threads(self) -> Iterator[ThreadPoolExecutor]:
-        """A thread for each connection. The threads end soon after the turn, also after an error."""
+        """A thread for each connection. The threads end soon after the turn, also after an
+        error."""
         with ThreadPoolExecutor(CONNECTIONS + 1) as pool:
             try:
                 yield pool

@@ -40,7 +40,9 @@ def _parts(report: Report) -> Iterator[str]:
         yield from _section(outcome, outcome in report.kept)
     if report.omitted:
         yield "<h2>Not tried</h2>\n<ul>"
-        yield from (f"<li><code>{escape(each.what)}</code>: {escape(each.why)}</li>" for each in report.omitted)
+        yield from (
+            f"<li><code>{escape(each.what)}</code>: {escape(each.why)}</li>" for each in report.omitted
+        )
         yield "</ul>"
     yield (
         f'<p class="note">Turns alternate without, with, with, without. Better: the probability that chance alone '

@@ -41,7 +41,9 @@ def plan(choice: Choice, limit_s: float) -> Plan:
     fitting = choice.changes
     while len(fitting) > 1 and _load_s(len(fitting), FEWEST_TURNS, limit_s) < MIN_LOAD_S:
         fitting = fitting[:-1]
-    late = [Omitted(change.label, "no time: give more --minutes") for change in choice.changes[len(fitting) :]]
+    late = [
+        Omitted(change.label, "no time: give more --minutes") for change in choice.changes[len(fitting) :]
+    ]
     turns = FEWEST_TURNS
     while turns < MAX_TURNS and _load_s(len(fitting), turns + 1, limit_s) >= COMFORT_LOAD_S:
         turns += 1

@@ -104,8 +104,8 @@ def on_each(
 
 
 def divided(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], list[T]]:
-    """(allowed items, refused items), each in their order. Each item is checked once. Iteration over
-    both lists is paced."""
+    """(allowed items, refused items), each in their order. Each item is checked once. Iteration
+    over both lists is paced."""
     allowed, refused = SlicedList(), SlicedList()
     for item in paced(items):
         (allowed if allows(item) else refused).append(item)

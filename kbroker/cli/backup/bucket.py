@@ -75,8 +75,8 @@ class Bucket:
     # --- objects ---------------------------------------------------------------------------------------
 
     def known(self, key: str, size: int) -> str | None:
-        """SHA-256 of a segment that an earlier backup stored, by its key and size; None if it is not
-        in the bucket. As of the start of this command."""
+        """SHA-256 of a segment that an earlier backup stored, by its key and size; None if it is
+        not in the bucket. As of the start of this command."""
         sha256 = self._known.get(key)
         return sha256 if sha256 is not None and self._held.get(sha256) == size else None
 

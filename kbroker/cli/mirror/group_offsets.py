@@ -72,8 +72,8 @@ class GroupOffsets(Struct):
 
 
 def _commit(coordinators: GroupCoordinators, group: Group, offsets: Mapping[Partition, int]) -> None:
-    """Commit offsets with their metadata, in which Kafka Streams keeps times. librdkafka would add a
-    zero byte to these texts. Raises CommandFailed."""
+    """Commit offsets with their metadata, in which Kafka Streams keeps times. librdkafka would add
+    a zero byte to these texts. Raises CommandFailed."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, number), offset in sorted(offsets.items()):
         text = group.metadata.get((topic, number), "")

@@ -38,7 +38,8 @@ def remnants_of(broker: Broker, deletions: Iterable[Deletion]) -> Remnants:
     gone = {one.topic_id for one in deletions if broker.catalogue.by_id(one.topic_id) is None}
     usable = {log_dir for log_dir in broker.log_dirs if not broker.dir_errors.of(log_dir)}
     beside = {
-        path: usable.intersection(site) - {path} for path, site in broker.nodes.log_dirs_of_same_site().items()
+        path: usable.intersection(site) - {path}
+        for path, site in broker.nodes.log_dirs_of_same_site().items()
     }
     return lambda one: beside.get(one.partition.log_dir, ()) if one.topic_id in gone else ()
 

@@ -20,9 +20,9 @@ def electable(partition: Partition, there: Callable[[Replica], bool], unclean: b
 
 
 def choose_leaders(broker: Broker) -> list[Partition]:
-    """Elect leaders at the start of a run: the preferred leader, if it is in sync and its log dir is
-    online. Returns the partitions whose leader has changed. Their leader epochs stay: a new run has
-    incremented them already."""
+    """Elect leaders at the start of a run: the preferred leader, if it is in sync and its log dir
+    is online. Returns the partitions whose leader has changed. Their leader epochs stay: a new run
+    has incremented them already."""
     changed = []
     for partition in broker.catalogue.partitions():
         if not partition.replicated:

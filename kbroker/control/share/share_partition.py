@@ -196,8 +196,8 @@ class SharePartition:
         self._in_flight.check_held(member_id, batch.first, batch.last)
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
-        """Release a member's records after its session; archive those at the delivery limit. Returns
-        whether the member had any."""
+        """Release a member's records after its session; archive those at the delivery limit.
+        Returns whether the member had any."""
         held = [each for each in self._in_flight if each.state is ACQUIRED and each.member_id == member_id]
         for each in held:
             self._ended.append(self._end(each, AcknowledgeType.RELEASE, limits, now_ms))

@@ -24,8 +24,8 @@ MAX_GROUPS: Final = 100
 """Resources of a payload, and scopes of a resource: clients send one of each."""
 MAX_ATTRIBUTES: Final = 16
 AT_ONCE_BYTES: Final = 1 << 15
-"""Maximum size of a payload that is decoded at once. Of a larger one, the parts that are not read are
-cut first, because decoding cannot be interrupted."""
+"""Maximum size of a payload that is decoded at once. Of a larger one, the parts that are not read
+are cut first, because decoding cannot be interrupted."""
 Names = dict[str, Any]
 ATTRIBUTES: Final[Names] = {
     "attributes": {

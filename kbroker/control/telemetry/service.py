@@ -46,7 +46,9 @@ class TelemetryService:
         config = broker.config
         self.max_bytes = config.get_int("telemetry.max.bytes")
         self._series = ClientSeriesTable(config.get_int("kbroker.client.telemetry.series.max"))
-        self._instances = Instances(lambda instance_id: self._series.client_left(instance_id, self._clock_ms()))
+        self._instances = Instances(
+            lambda instance_id: self._series.client_left(instance_id, self._clock_ms())
+        )
         self._subscriptions: dict[str, ClientMetricsConfig] = {}
         self._version = 0
         for kind, name in broker.overrides:

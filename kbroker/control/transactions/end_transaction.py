@@ -196,8 +196,8 @@ class EndTransactions:
 
 
 def _is_valid_epoch(known: TransactionMetadata, epoch: int, after_rotation: bool) -> bool:
-    """Whether an EndTxn of v2 may have this epoch: the present one for a new request, the one before
-    for a repeated request."""
+    """Whether an EndTxn of v2 may have this epoch: the present one for a new request, the one
+    before for a repeated request."""
     bumped = known.producer_epoch == epoch + 1
     if known.state.is_prepared:
         return bumped

@@ -136,8 +136,8 @@ class Caller:
 
     @contextmanager
     def _turn(self, limit_s: float) -> Iterator[None]:
-        """Waits for the quota, then for a turn. A request in `no_waits` needs none: it would wait for
-        slow requests of its own user. Raises NotServed."""
+        """Waits for the quota, then for a turn. A request in `no_waits` needs none: it would wait
+        for slow requests of its own user. Raises NotServed."""
         if _NO_WAITS.get():
             yield
             return

@@ -29,8 +29,8 @@ Decoder = Callable[[bytes, int], Decoded | None]
 
 
 def shown(data: bytes | None, cut_at: int = CUT_AT, decoder: Decoder | None = None) -> dict[str, Any] | None:
-    """A key or value for the page, None for null. Members: text, encoding (utf-8 or base64), size in
-    bytes, cut (whether text lacks an end), schema. decoder: of data with a registered schema."""
+    """A key or value for the page, None for null. Members: text, encoding (utf-8 or base64), size
+    in bytes, cut (whether text lacks an end), schema. decoder: of data with a registered schema."""
     if data is None:
         return None
     if decoder is not None and (found := decoder(data, cut_at)) is not None:

@@ -59,8 +59,9 @@ MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
 def must_roll(
     row: Words, position: int, next_offset: int, batch: int, length: int, largest_ms: int, now_ms: int
 ) -> bool:
-    """Whether a batch at address ``batch`` needs a new segment: LogSegment.shouldRoll, but for small
-    segments of a log that has very many. largest_ms: the batch's largest timestamp in the log."""
+    """Whether a batch at address ``batch`` needs a new segment: LogSegment.shouldRoll, but for
+    small segments of a log that has very many. largest_ms: the batch's largest timestamp in the
+    log."""
     last_offset = next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA)
     too_far = last_offset - row[AppendRow.BASE_OFFSET] > INT32_MAX
     grows = position < SMALL_SEGMENT_BYTES and now_ms < row[AppendRow.GROW_UNTIL_MS]

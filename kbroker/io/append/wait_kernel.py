@@ -36,9 +36,9 @@ def waiting_entries(clients: int, count: int) -> int:
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
-    """Wait for entries, a descriptor or a time, and return `WaitResult`; at once while entries wait, if
-    there is room for their answers, or if until_ms is AT_ONCE. due_ms: when other work is due.
-    until_ms: when the wait ends.
+    """Wait for entries, a descriptor or a time, and return `WaitResult`; at once while entries
+    wait, if there is room for their answers, or if until_ms is AT_ONCE. due_ms: when other work is
+    due. until_ms: when the wait ends.
 
     Where entries always wait, one of MAX_WITHOUT_EPOLL calls asks epoll.
     """
@@ -68,7 +68,9 @@ def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
     exchange(line, 0)
     add(get(env, Environment.METRICS) + 8 * ml.IDLE_NS, woken - began)
     store_i64(line + 8 * ProcessLine.HEARTBEAT_NS, woken)
-    found = WaitResult.OTHER if woken // 1_000_000 >= due_ms else 0  # after a signal its handler asks for more
+    found = (
+        WaitResult.OTHER if woken // 1_000_000 >= due_ms else 0
+    )  # after a signal its handler asks for more
     for i in range(ready):
         fd = load_i32(events + i * Epoll.STRIDE + Epoll.DATA)
         if fd == get(env, Environment.SYNC_RESULTS):

@@ -87,8 +87,8 @@ class FileHandles:
         return len(synced)
 
     def _synced_now(self, partitions: list[UnifiedLog]) -> list[UnifiedLog]:
-        """Sync the logs; returns the synced ones. A log stays open if there is no descriptor for its
-        sync: nothing of it has failed."""
+        """Sync the logs; returns the synced ones. A log stays open if there is no descriptor for
+        its sync: nothing of it has failed."""
         synced = []
         for partition in partitions:
             try:

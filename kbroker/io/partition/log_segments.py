@@ -36,8 +36,8 @@ MANY_SEGMENTS = 2000
 """Segments of a log from which on small ones are rolled once in SLOW_ROLL_MS: a client may let each
 batch have a segment, and all processes that read the log list its files again at each roll."""
 MANY_UNSYNCED = 32
-"""Segments that wait for their sync, of a log, from which on small ones are rolled slowly, too. Each
-has three open files, three more in its sync, and takes a third of a millisecond."""
+"""Segments that wait for their sync, of a log, from which on small ones are rolled slowly, too.
+Each has three open files, three more in its sync, and takes a third of a millisecond."""
 SLOW_ROLL_MS = 60_000
 
 
@@ -136,7 +136,11 @@ class LogSegments:
         if max_segments > len(self.closed):
             return self.base_offsets, self.sizes, None
         some = self.closed[:max_segments]
-        end = self.closed[max_segments].base_offset if max_segments < len(self.closed) else self.active.base_offset
+        end = (
+            self.closed[max_segments].base_offset
+            if max_segments < len(self.closed)
+            else self.active.base_offset
+        )
         return [one.base_offset for one in some], [one.size for one in some], end
 
     @property

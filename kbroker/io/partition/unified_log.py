@@ -6,7 +6,6 @@ role and slot.
 import logging
 import os
 
-
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
@@ -188,8 +187,9 @@ class UnifiedLog:
             self.published.publish()
 
     def retention(self, now_ms: int, max_segments: int = ALL_SEGMENTS) -> int:
-        """Delete, of the oldest segments, those below the log start and, with cleanup.policy=delete,
-        by size and age. Returns the number; if it is `max_segments` or more, more may follow."""
+        """Delete, of the oldest segments, those below the log start and, with
+        cleanup.policy=delete, by size and age. Returns the number; if it is `max_segments` or more,
+        more may follow."""
         if self.role.paused:
             return 0
         deleted = self.delete_segments_below(self.log_start, now_ms, max_segments)

@@ -14,11 +14,11 @@ from kbroker.kernels.linking.areas import Area, Function
 from kbroker.kernels.linking.object_file import (
     X86_64,
     ObjectFile,
-    SpecialSection,
     Relocation,
     Section,
     SectionFlag,
     SectionType,
+    SpecialSection,
     Symbol,
     SymbolType,
 )  # fmt: skip

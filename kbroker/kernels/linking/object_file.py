@@ -68,7 +68,8 @@ class Section(Struct, frozen=True):
 
 
 class Symbol(Struct, frozen=True):
-    """section: its number, or a `SpecialSection`. value: the offset there; of a common one its alignment."""
+    """section: its number, or a `SpecialSection`. value: the offset there; of a common one its
+    alignment."""
 
     name: str
     kind: int

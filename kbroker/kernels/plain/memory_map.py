@@ -58,8 +58,8 @@ KERNELS: dict[CodeType, str] = {}
 
 
 class _Exclusive:
-    """A lock (for `with`) that also stops garbage collection, which would free arrays, and so remove
-    blocks, in the middle of a change."""
+    """A lock (for `with`) that also stops garbage collection, which would free arrays, and so
+    remove blocks, in the middle of a change."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -17,8 +17,8 @@ NO_NAME = "not a valid host name"
 
 
 def endpoints(config: BrokerConfig) -> Iterator[tuple[int, Endpoint, Endpoint]]:
-    """(site number, listener, endpoint to bind) of each replica site and listener. Each further site
-    has the next port."""
+    """(site number, listener, endpoint to bind) of each replica site and listener. Each further
+    site has the next port."""
     for site in sites_of(config):
         for endpoint in config.listeners:
             yield site.number, endpoint, replace(endpoint, port=endpoint.port and endpoint.port + site.number)

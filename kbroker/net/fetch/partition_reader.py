@@ -16,7 +16,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
-from kbroker.log.reader import FileRange, LogReader, BatchPosition
+from kbroker.log.reader import BatchPosition, FileRange, LogReader
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.read_table import ReadTable
@@ -276,7 +276,13 @@ class PartitionReader:
 
     @staticmethod
     def _upper(
-        reader: LogReader, reading: Reading, place: BatchPosition, end: int, base: int, position: int, version: int
+        reader: LogReader,
+        reading: Reading,
+        place: BatchPosition,
+        end: int,
+        base: int,
+        position: int,
+        version: int,
     ) -> int:
         """An offset after the last fetched batch: exact enough to find its aborted transactions."""
         assert reading.range is not None

@@ -250,8 +250,8 @@ class Forwarding:
             )
 
     def link_changed(self, link: AsyncLink | None) -> None:
-        """Take a new link to control. None: control has ended, and requests that it has not answered
-        get no answer."""
+        """Take a new link to control. None: control has ended, and requests that it has not
+        answered get no answer."""
         self.link = link
         self._words[Context.FORWARDING] = link is not None
         if link is not None:

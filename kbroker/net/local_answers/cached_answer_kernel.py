@@ -121,8 +121,8 @@ def send_cached(cx: int, connection: int, frame: int, length: int, body: int) ->
 
 @inlined
 def cache_answer(cx: int, connection: int, message: int) -> bool:
-    """Cache the answer of a message of control's block, if its terms are valid; returns whether it is
-    cached."""
+    """Cache the answer of a message of control's block, if its terms are valid; returns whether it
+    is cached."""
     content, end = answer_frame(message)
     size = end - content
     terms = after_answer_frame(message)

@@ -94,7 +94,9 @@ def _refused_topic(topics: Topics, may: May, version: int, topic: TopicProduceDa
     if (known is not None or not by_id) and not may(name):
         return RefusedTopic(topic, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if known is None:
-        return RefusedTopic(topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return RefusedTopic(
+            topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
     return RefusedTopic(topic, len(known.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

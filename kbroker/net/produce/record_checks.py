@@ -15,7 +15,7 @@ from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
 from kbroker.kernels.memory import INT64_MAX
 from kbroker.net.produce.record_stream import Head, counted, heads, sizes
-from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, WalkResult, TooLong, walk
+from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, TooLong, WalkResult, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import PIECE_BYTES, Codec, pieces

@@ -35,8 +35,8 @@ class Refusals:
     def __init__(self, tables: NetworkTables) -> None:
         self._tables = tables
         self._validations: dict[int, tuple[int, ValidationResult]] = {}
-        """Result -> (Request.RECEIVED_NS, reason). The time distinguishes requests: one whose client
-        has gone is never answered, and its row is reused."""
+        """Result -> (Request.RECEIVED_NS, reason). The time distinguishes requests: one whose
+        client has gone is never answered, and its row is reused."""
 
     def add(self, result: int, validation: ValidationResult) -> None:
         """The answer to the result's request, if there will be one, has this message."""

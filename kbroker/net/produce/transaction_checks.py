@@ -58,8 +58,8 @@ class Claim(NamedTuple):
 
 
 class HeldBatch(NamedTuple):
-    """A batch that waits for its transaction's check. holder: connection row and its generation; verified_at: value that the IO worker
-    expects in the repeated entry."""
+    """A batch that waits for its transaction's check. holder: connection row and its generation;
+    verified_at: value that the IO worker expects in the repeated entry."""
 
     result: int
     holder: tuple[int, int]

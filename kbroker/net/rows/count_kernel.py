@@ -126,8 +126,8 @@ def fetch_waits(row: int, began_ns: int) -> None:
 
 @inlined
 def fetch_built(cx: int, row: int, began_ns: int, waited: bool) -> None:
-    """Count the times of a fetch whose answer is built. began_ns: when the kernel began with it, for
-    the second time if it has waited."""
+    """Count the times of a fetch whose answer is built. began_ns: when the kernel began with it,
+    for the second time if it has waited."""
     if MEASURED:
         queued = get(row, Connection.QUEUED_NS) if waited else began_ns - get(row, Connection.LAST_NS)
         queued = max(0, queued)

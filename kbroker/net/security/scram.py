@@ -16,7 +16,8 @@ from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
 MIN_ITERATIONS = 4096
 TOKEN_EXTENSION = "tokenauth"
-"""SCRAM extension. If it is true, user and password are id and HMAC of a delegation token (KIP-48)."""
+"""SCRAM extension. If it is true, user and password are id and HMAC of a delegation token
+(KIP-48)."""
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.http.console import streams
-from kbroker.http.console.streams import StreamSlot, Streams
+from kbroker.http.console.streams import Streams, StreamSlot
 from tests.http.tls_store import put, tls_of, trusting
 
 

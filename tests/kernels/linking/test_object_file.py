@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.kernels.linking.object_file import X86_64, ObjectFile, SpecialSection, SectionType
+from kbroker.kernels.linking.object_file import X86_64, ObjectFile, SectionType, SpecialSection
 from tests.kernels.linking.objects import NAMES, compiled
 
 SMALL = """

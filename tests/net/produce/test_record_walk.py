@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.net.produce import record_walk
-from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, WalkResult, TooLong, walk
+from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, TooLong, WalkResult, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol import compression
 from kbroker.protocol.compression import XERIAL_HEADER, Codec, compress

@@ -27,13 +27,13 @@ kbroker_tcp_listen_drops_total 0
 """
 
 
-def findings(tmp_path: Path, page: str = PAGE) -> dict[str, Finding]:
+def by_name(tmp_path: Path, page: str = PAGE) -> dict[str, Finding]:
     base = on(situation(tmp_path), files_limit=1000)
     return {each.knob.removeprefix("broker: "): each for each in findings(replace(base, live=parse(page)))}
 
 
 def test_signs_are_judged_by_their_limits(tmp_path: Path) -> None:
-    found = findings(tmp_path)
+    found = by_name(tmp_path)
     assert found["log dirs offline"].severity is Severity.OK
     assert (found["time until a disk is full"].severity, found["time until a disk is full"].now) == (
         Severity.SERIOUS,
@@ -50,7 +50,7 @@ def test_signs_are_judged_by_their_limits(tmp_path: Path) -> None:
 
 
 def test_values_that_the_page_does_not_show_are_unseen(tmp_path: Path) -> None:
-    found = findings(tmp_path, 'kbroker_info{version="1"} 1\n')
+    found = by_name(tmp_path, 'kbroker_info{version="1"} 1\n')
     assert {each.severity for each in found.values()} == {Severity.UNSEEN}
 
 
@@ -67,7 +67,7 @@ kbroker_loop_lag_seconds_bucket{process="control",le="+Inf"} 1000
 
 
 def test_the_slowest_network_process_is_judged(tmp_path: Path) -> None:
-    found = findings(tmp_path, LOOPS)["event loop delay p99"]
+    found = by_name(tmp_path, LOOPS)["event loop delay p99"]
     assert (found.severity, found.now) == (Severity.ADVICE, "200 ms")
 
 

@@ -27,8 +27,8 @@ ids would take gigabytes; their requests are answered without a decision."""
 
 
 class Renewal(NamedTuple):
-    """A permission for the fast path, and the session that each of its requests renews. timer: empty
-    if they renew none."""
+    """A permission for the fast path, and the session that each of its requests renews. timer:
+    empty if they renew none."""
 
     timer: str
     timeout_ms: int

@@ -34,8 +34,8 @@ class ConsumerGroups:
     def repeatable_heartbeats(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
     ) -> Renewal | None:
-        """The permission to cache this answer until another operation of the group; None without it.
-        The member must have its target assignment, and the group no pending timer (of an
+        """The permission to cache this answer until another operation of the group; None without
+        it. The member must have its target assignment, and the group no pending timer (of an
         assignment, or a refresh of regular expressions)."""
         group = self._table.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or answer.error_code or answer.assignment is not None:

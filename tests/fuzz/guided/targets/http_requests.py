@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kbroker.http.connection import HttpConnection
+from kbroker.http.connection_slots import ConnectionSlots
 from kbroker.http.console.live import Live
 from kbroker.http.console.log_reader import Scan, text_filter
 from kbroker.http.console.readings import Reader
@@ -23,7 +24,6 @@ from kbroker.http.console.space import Space
 from kbroker.http.console.static_files import load
 from kbroker.http.registry.server import Handler as RegistryHandler
 from kbroker.http.server import Handler
-from kbroker.http.connection_slots import ConnectionSlots
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.protocol.messages.fetch import AbortedTransaction, PartitionData
 from tests.fuzz.guided import parts
