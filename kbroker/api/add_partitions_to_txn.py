@@ -103,15 +103,15 @@ async def _one(
             )
         except KafkaError as error:
             code = error.code
-    else:
-        code = await service.add_partitions(
-            transaction.transactional_id,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            partitions,
-            TV_2,
-        )
-    return results(transaction.topics, lambda *each: codes.get(each, code))
+        return _each_once(transaction.topics, lambda *each: codes.get(each, code))
+    code = await service.add_partitions(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        TV_2,
+    )
+    return results(transaction.topics, lambda *_: code)
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
@@ -148,18 +148,27 @@ def refused_topics(
 def _not_attempted(
     ctx: RequestContext, topics: list[AddPartitionsToTxnTopic], refused: Names | frozenset[str] = frozenset()
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """The error because of which no partition is added. Unlike `results`, it names each topic and
-    partition once."""
+    """The error because of which no partition is added."""
     catalogue = ctx.broker.catalogue
+
+    def code(name: str, index: int) -> ErrorCode:
+        if name in refused:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if catalogue.partition(name, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return _each_once(topics, code)
+
+
+def _each_once(
+    topics: list[AddPartitionsToTxnTopic], code: Callable[[str, int], ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    """As `results`, but each topic and partition once, however often the request names it: Kafka
+    has a map of these codes."""
     found: Table[str, list[AddPartitionsToTxnPartitionResult]] = Table()
     for name, index in distinct((topic.name, index) for topic in topics for index in topic.partitions):
-        if name in refused:
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif catalogue.partition(name, index) is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            code = ErrorCode.OPERATION_NOT_ATTEMPTED
-        found.setdefault(name, list).append(AddPartitionsToTxnPartitionResult(index, code))
+        found.setdefault(name, list).append(AddPartitionsToTxnPartitionResult(index, code(name, index)))
     return [AddPartitionsToTxnTopicResult(name, each) for name, each in found.items()]
 
 

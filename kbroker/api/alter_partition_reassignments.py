@@ -31,6 +31,8 @@ async def handle(
     """Begin or cancel a reassignment of each partition."""
     if not request.topics:  # Kafka's controller answers this one with its defaults
         return AlterPartitionReassignmentsResponse(allow_replication_factor_change=True, error_message="")
+    if request.timeout_ms <= 0:  # Kafka's controller has no time for it
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
     if len(ctx.broker.nodes.sites) > 1:  # once for all partitions, which may be thousands
         begun = [topic.name for topic in request.topics if any(each.replicas for each in topic.partitions)]
         await names_are_free(ctx.broker, begun)
@@ -52,12 +54,12 @@ def refuse(
     """The request failed as a whole: every partition carries the error, too."""
     return AlterPartitionReassignmentsResponse(
         error_code=error.code,
-        error_message=error.message,
+        error_message=error.own_words,
         responses=[
             ReassignableTopicResponse(
                 topic.name,
                 [
-                    ReassignablePartitionResponse(each.partition_index, error.code, error.message)
+                    ReassignablePartitionResponse(each.partition_index, error.code, error.own_words)
                     for each in topic.partitions
                 ],
             )

@@ -16,7 +16,7 @@ from kbroker.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from kbroker.protocol.slices import Repeated, distinct
+from kbroker.protocol.slices import Repeated, distinct, paced
 
 API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
@@ -31,6 +31,8 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         for name in distinct(topic.name for topic in request.topics)
         if name in repeated
     ]
+    if request.timeout_ms <= 0 and any(topic.name not in repeated for topic in paced(request.topics)):
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
     end_s = opened_by(request.timeout_ms)
     for topic in request.topics:
         if topic.name in repeated:

@@ -38,6 +38,8 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     once = (topic for topic in request.topics if topic.name not in repeated)
     check_total_partitions(once, ctx.broker.config)  # before anything of them is stored
     specs = [_spec(topic) for topic in request.topics if topic.name not in repeated]
+    if request.timeout_ms <= 0 and any(spec.name != CLUSTER_METADATA for spec in paced(specs)):
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
     answers = [
@@ -60,7 +62,12 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
 
 def refuse(request: CreateTopicsRequest, error: KafkaError, version: int) -> CreateTopicsResponse:
     """The request failed as a whole: every topic carries the error."""
-    return CreateTopicsResponse(topics=[_error(topic.name, error) for topic in request.topics])
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(topic.name, error_code=error.code, error_message=error.own_words)
+            for topic in request.topics
+        ]
+    )
 
 
 def _spec(topic: CreatableTopic) -> NewTopic:

@@ -5,6 +5,8 @@ v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by 
 MAX_AWAITED partitions are closed after it. Folders are removed after file.delete.delay.ms.
 """
 
+from collections.abc import Sequence
+
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -18,7 +20,7 @@ from kbroker.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import Repeated, distinct, is_sliced
+from kbroker.protocol.slices import Repeated, distinct, is_sliced, paced
 
 API = Api(ApiKey.DELETE_TOPICS, 1, 6)
 
@@ -44,9 +46,7 @@ def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> Del
     named: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
     named += [(topic.name, topic.topic_id) for topic in request.topics]
     return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(name, topic_id, error.code, error.message) for name, topic_id in named
-        ]
+        responses=[DeletableTopicResult(name, topic_id, error.code) for name, topic_id in named]
     )
 
 
@@ -78,6 +78,8 @@ class _Chosen:
                 names.append(topic.name)
             else:
                 self._bad(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
+        if request.timeout_ms <= 0 and (_once(names) or _once(ids)):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
         found: dict[bytes, Topic] = {}
         supplied = self._take_ids(ids, found)
         self._take_names(names, supplied, found)
@@ -123,3 +125,11 @@ class _Chosen:
                 self._bad(name, topic.topic_id, why)
             else:
                 found[topic.topic_id] = topic
+
+
+def _once(keys: Sequence[str] | Sequence[bytes]) -> bool:
+    """Whether a name or id occurs just once."""
+    repeated = Repeated(keys)
+    found = any(key not in repeated for key in paced(keys))
+    repeated.clear()
+    return found

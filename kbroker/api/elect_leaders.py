@@ -4,7 +4,7 @@ v1 election type (KIP-460); v2 flexible. A partition that already has this leade
 ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from kbroker.api.context import RequestContext
@@ -20,7 +20,7 @@ from kbroker.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from kbroker.protocol.slices import Table, paced
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ELECT_LEADERS, 0, 2)
 PREFERRED, UNCLEAN = 0, 1
@@ -28,38 +28,36 @@ PREFERRED, UNCLEAN = 0, 1
 
 @running
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """One result per partition; null is all partitions."""
+    """One result per partition; null is all partitions. Kafka's controller has no time for a
+    request without a timeout."""
+    if request.topic_partitions == []:
+        return ElectLeadersResponse()
+    if request.timeout_ms <= 0:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    requested = _requested(ctx, request)
     results = []
-    for name, indexes in requested.items():
+    for name, indexes in paced(_requested(ctx, request)):
         found = await _of_topic(ctx, name, indexes, request.election_type == UNCLEAN)
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(name, found))
-    requested.clear()
     return ElectLeadersResponse(replica_election_results=results)
 
 
-def _requested(ctx: RequestContext, request: ElectLeadersRequest) -> Table[str, list[int]]:
-    """Partitions by topic, also of a topic that the request names in several entries."""
-    if request.topic_partitions is None:
-        return Table(
-            (name, [p.index for p in paced(topic.partitions)])
-            for name, topic in list(ctx.broker.catalogue.topics.items())
-        )
-    found: Table[str, list[int]] = Table()
-    for topic in paced(request.topic_partitions):
-        found.setdefault(topic.topic, list).extend(topic.partitions)
-    return found
+def _requested(ctx: RequestContext, request: ElectLeadersRequest) -> Iterable[tuple[str, list[int]]]:
+    """Partitions by topic, which has a result for each of its entries."""
+    if request.topic_partitions is not None:
+        return ((topic.topic, topic.partitions) for topic in request.topic_partitions)
+    topics = list(ctx.broker.catalogue.topics.items())
+    return ((name, [each.index for each in paced(topic.partitions)]) for name, topic in topics)
 
 
 def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
     """The request failed as a whole."""
     results = []
     for topic in request.topic_partitions or ():
-        partitions = [PartitionResult(index, error.code, error.message) for index in topic.partitions]
+        partitions = [PartitionResult(index, error.code, error.own_words) for index in topic.partitions]
         results.append(ReplicaElectionResult(topic.topic, partitions))
     return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
 

@@ -16,11 +16,12 @@ from kbroker.control.store.change import Change
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.update_features import (
+    FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from kbroker.protocol.slices import Repeated
+from kbroker.protocol.slices import Table
 
 API = Api(ApiKey.UPDATE_FEATURES, 0, 2)
 
@@ -30,9 +31,10 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     """Change all levels, or none if one is refused."""
     broker = ctx.broker
     async with broker.changing:
-        error = _first_error(ctx, request)
+        updates = Table((update.feature, update) for update in request.feature_updates)
+        error = _first_error(ctx, updates)
         if error is None and not request.validate_only:
-            levels = {update.feature: update.max_version_level for update in request.feature_updates}
+            levels = {name: update.max_version_level for name, update in updates.items()}
             if levels:
                 await broker.in_store(lambda store: store.apply(Change(features=levels)))
                 broker.features |= levels
@@ -40,6 +42,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
                 await broker.links.announce(next_image(broker))
                 if levels.get(ELIGIBLE_LEADERS, 0) > 0:
                     await share_min_isr(broker)
+        updates.clear()
     if error is not None:
         message = (
             f"The update failed for all features since the following feature had an error: {error.message}"
@@ -54,19 +57,14 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> U
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 
-def _first_error(ctx: RequestContext, request: UpdateFeaturesRequest) -> KafkaError | None:
-    """The error of the first update that is refused. Kafka's controller ignores v0's
-    allow_downgrade: each update of v0 is an upgrade."""
+def _first_error(ctx: RequestContext, updates: Table[str, FeatureUpdateKey]) -> KafkaError | None:
+    """The error of the first update that is refused; of several updates of a feature the last one
+    counts. Kafka's controller ignores v0's allow_downgrade: each update of v0 is an upgrade."""
     current = finalized(ctx.broker.features, VERSIONS)
-    repeated = Repeated(update.feature for update in request.feature_updates)
-    for update in request.feature_updates:
+    for name, update in updates.items():
         try:
-            if update.feature in repeated:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
-                )
             level, kind = update.max_version_level, update.upgrade_type
-            check_update(update.feature, level, kind, current, VERSIONS, ctx.broker.node_id)
+            check_update(name, level, kind, current, VERSIONS, ctx.broker.node_id)
         except KafkaError as error:
             return error
     return None

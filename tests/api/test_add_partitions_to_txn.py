@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from tests.api.in_process import ask
 from tests.control.fakes import World, world
 
@@ -55,3 +60,33 @@ def test_each_refused_partition_is_listed_once(made: World) -> None:
         ("a", [(9, UNKNOWN), (0, NOT_ATTEMPTED), (1, NOT_ATTEMPTED)]),
         ("absent", [(0, UNKNOWN)]),
     ]
+
+
+def verified(made: World, *topics: tuple[str, list[int]]) -> list[tuple[str, int, int]]:
+    """What a verification answers; topic a has partition 0 in the transaction, unless b is
+    named."""
+
+    def verify(transactional_id: str, producer_id: int, epoch: int, partitions: Any) -> Any:
+        if ("b", 0) in partitions:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        return {each: 0 if each == ("a", 0) else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+
+    services: Any = made.services
+    services.coordinate(None, SimpleNamespace(verify_partitions=verify))
+    transaction = AddPartitionsToTxnTransaction(
+        "t", 1, 0, True, [AddPartitionsToTxnTopic(*each) for each in topics]
+    )
+    request = AddPartitionsToTxnRequest(transactions=[transaction])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ADD_PARTITIONS_TO_TXN, 5, request))
+    (found,) = answer.results_by_transaction
+    return [
+        (topic.name, each.partition_index, each.partition_error_code)
+        for topic in found.topic_results
+        for each in topic.results_by_partition
+    ]
+
+
+def test_a_verification_lists_each_partition_once(made: World) -> None:
+    assert verified(made, ("a", [0, 1, 0]), ("a", [1])) == [("a", 0, 0), ("a", 1, 120)]
+    fenced = ErrorCode.PRODUCER_FENCED
+    assert verified(made, ("a", [0, 0]), ("b", [0])) == [("a", 0, fenced), ("b", 0, fenced)]

@@ -204,6 +204,18 @@ def test_a_level_is_stored_and_shown(tmp_path: Path) -> None:
         assert made.broker.features_epoch == before > 0
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_of_several_updates_of_a_feature_the_last_one_counts(tmp_path: Path, version: int) -> None:
+    name = "transaction.version"
+    with world(tmp_path) as made:
+        updates = [FeatureUpdateKey(name, level, False, 2) for level in (9, 1)]
+        update = UpdateFeaturesRequest(1000, updates)
+        answer = asyncio.run(ask(made.broker, ApiKey.UPDATE_FEATURES, version, update))
+        assert answer.error_code == 0
+        assert made.broker.features == {name: 1}
+        assert [each.feature for each in answer.results] == ([name] * 2 if version < 2 else [])
+
+
 @pytest.mark.parametrize(("version", "kind", "code"), [(0, 1, 95), (1, 2, 0)])
 def test_the_first_version_cannot_lower_a_level(tmp_path: Path, version: int, kind: int, code: int) -> None:
     """Apache Kafka's controller ignores allow_downgrade."""

@@ -77,9 +77,8 @@ def test_the_line_of_a_change_has_principal_operation_address_and_outcome(made: 
 
 
 def test_a_change_of_many_names_some_and_counts_all(made: World) -> None:
-    (line,) = lines(
-        made, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=[f"t{i}" for i in range(999)])
-    )
+    request = DeleteTopicsRequest(topic_names=[f"t{i}" for i in range(999)], timeout_ms=1000)
+    (line,) = lines(made, ApiKey.DELETE_TOPICS, 5, request)
     assert len(line["resources"]) == MAX_NAMED
     assert line["errors"] == {"UNKNOWN_TOPIC_OR_PARTITION": 999}
 

@@ -177,7 +177,38 @@ def elect(made: World, partitions: list[TopicPartitions] | None, kind: int = 0) 
 
 def test_partitions_of_a_topic_in_several_entries_are_all_elected(made: World) -> None:
     requested = [TopicPartitions("a", [0]), TopicPartitions("absent", [3]), TopicPartitions("a", [1])]
-    assert set(elect(made, requested)) == {("a", 0), ("a", 1), ("absent", 3)}
+    request = ElectLeadersRequest(0, requested)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ELECT_LEADERS, 2, request))
+    found = [
+        (topic.topic, [result.partition_id for result in topic.partition_result])
+        for topic in answer.replica_election_results
+    ]
+    assert found == [("a", [0]), ("absent", [3]), ("a", [1])]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "kind", "timeout_ms", "code", "results"),
+    [
+        ([TopicPartitions("a", [0, 1])], 0, 0, ErrorCode.REQUEST_TIMED_OUT, 2),
+        ([TopicPartitions("a", [0])], 9, -1, ErrorCode.REQUEST_TIMED_OUT, 1),
+        ([TopicPartitions("a", [0])], 9, 1, ErrorCode.INVALID_REQUEST, 1),
+        (None, 0, -5, ErrorCode.REQUEST_TIMED_OUT, 0),
+        ([], 9, 0, ErrorCode.NONE, 0),
+    ],
+)
+def test_an_election_without_time_is_refused(
+    made: World,
+    partitions: list[TopicPartitions] | None,
+    kind: int,
+    timeout_ms: int,
+    code: ErrorCode,
+    results: int,
+) -> None:
+    request = ElectLeadersRequest(kind, partitions, timeout_ms)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ELECT_LEADERS, 2, request))
+    assert answer.error_code == code
+    found = [each.error_code for topic in answer.replica_election_results for each in topic.partition_result]
+    assert found == [code] * results
 
 
 def test_elections_are_not_needed_on_one_node(made: World) -> None:
@@ -230,6 +261,17 @@ def test_only_the_existing_assignment_can_be_requested(made: World) -> None:
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+@pytest.mark.parametrize("topics", [0, 1])
+def test_a_reassignment_without_time_is_refused_unless_it_names_no_topic(made: World, topics: int) -> None:
+    spec = ReassignableTopic("a", [ReassignablePartition(0, [1])])
+    request = AlterPartitionReassignmentsRequest(0, True, [spec] * topics)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
+    late = (ErrorCode.REQUEST_TIMED_OUT, None)
+    assert (answer.error_code, answer.error_message) == (late if topics else (0, ""))
+    found = [(each.error_code, each.error_message) for topic in answer.responses for each in topic.partitions]
+    assert found == [late] * topics
 
 
 def test_a_request_waits_once_for_former_replicas_and_not_for_each_partition(

@@ -118,12 +118,12 @@ DEEP: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
     ),
     "names of topics to delete": (
         ApiKey.DELETE_TOPICS,
-        lambda: DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in settings(200_000)]),
+        lambda: DeleteTopicsRequest([], [DeleteTopicState(name) for name in settings(200_000)], 1000),
     ),
     "ids of topics to delete": (
         ApiKey.DELETE_TOPICS,
         lambda: DeleteTopicsRequest(
-            topics=[DeleteTopicState(None, n.to_bytes(16)) for n in range(1, 200_000)]
+            [], [DeleteTopicState(None, n.to_bytes(16)) for n in range(1, 200_000)], 1000
         ),
     ),
     "ACLs of no known kind": (

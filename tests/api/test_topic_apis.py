@@ -162,6 +162,32 @@ def test_deletion_may_be_turned_off(tmp_path: Path, version: int, code: ErrorCod
         assert delete(made, version, "a") == [("a", code)]
 
 
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_changes_of_topics_without_time_are_refused_but_for_names_that_are_repeated(
+    made: World, timeout_ms: int
+) -> None:
+    """As by Apache Kafka's controller, which sees no repeated names."""
+    create(made, ct.CreatableTopic("a", 1, 1))
+    late, repeated = (ErrorCode.REQUEST_TIMED_OUT, None), (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    for names, result in ((["b", "c", "c"], late), (["c", "c"], repeated)):
+        count = len(names) if result is late else 1
+        topics = [ct.CreatableTopic(name, 1, 1) for name in names]
+        grown = [cp.CreatePartitionsTopic(name, 2, None) for name in ["a" if n == "b" else n for n in names]]
+        gone = [dt.DeleteTopicState("a" if name == "b" else name) for name in names]
+        answers: Any = [
+            asyncio.run(ask(made.broker, api, version, request))
+            for api, version, request in (
+                (ApiKey.CREATE_TOPICS, 7, ct.CreateTopicsRequest(topics, timeout_ms)),
+                (ApiKey.CREATE_PARTITIONS, 3, cp.CreatePartitionsRequest(grown, timeout_ms)),
+                (ApiKey.DELETE_TOPICS, 6, dt.DeleteTopicsRequest([], gone, timeout_ms)),
+            )
+        ]
+        found = [answers[0].topics, answers[1].results, answers[2].responses]
+        assert [{(each.error_code, each.error_message) for each in some} for some in found] == [{result}] * 3
+        assert [len(some) for some in found] == [count, 2 if result is late else 1, count]
+    assert [len(topic.partitions) for topic in made.broker.catalogue.topics.values()] == [1]
+
+
 def test_each_topic_grows_independently(made: World) -> None:
     create(made, ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("b", 2, 1))
     specs = [cp.CreatePartitionsTopic(name, count, None) for name, count in (("a", 3), ("b", 2), ("c", 1))]

@@ -37,8 +37,8 @@ ODD: dict[str, tuple[int, int, int, int, ErrorCode]] = {
     "no epoch": (5, -1, 0, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
     "a negative producer": (-(2**63), 0, 0, 0, ErrorCode.NONE),
     "the largest producer": (2**63 - 1, 2**15 - 1, 2**31 - 1, 2, ErrorCode.NONE),
-    "a negative epoch": (6, -(2**15), 0, 0, ErrorCode.NONE),
-    "a negative coordinator": (7, 0, -(2**31), 0, ErrorCode.NONE),
+    "a negative epoch": (6, -(2**15), 0, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
+    "a negative coordinator": (7, 0, -(2**31), 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     "an unknown version": (8, 0, 0, 127, ErrorCode.NONE),
 }
 
@@ -101,7 +101,8 @@ def test_odd_markers_are_written_or_refused_and_nothing_breaks(
     where = topic(peer, f"odd-{name.replace(' ', '-')}")
     topics = [WritableTxnMarkerTopic(where, [0]), WritableTxnMarkerTopic("none", [0, -1, 2**31 - 1])]
     odd = WritableTxnMarker(producer_id, epoch, True, topics, coordinator_epoch, version)
-    expected = {code: 4} if code else {ErrorCode.NONE: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3}
+    entirely = code is ErrorCode.UNKNOWN_SERVER_ERROR
+    expected = {code: 4} if entirely else {code: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3}
     assert written(peer, 2, odd) == expected
     assert written(peer, 1, marker(where, [0], 99)) == {0: 1}
     assert "Traceback" not in broker.logs(1 << 20)

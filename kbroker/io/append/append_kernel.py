@@ -40,7 +40,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH, NO_EPOCH
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
@@ -143,6 +143,8 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
         ):
             return Completion.UNVERIFIED
     if known < 0:
+        if epoch < NO_EPOCH:
+            return Code.INVALID_PRODUCER_EPOCH
         strict = operation == Operation.APPEND_ADDED and first != 0
         return Code.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else Sequence.IN_SEQUENCE
     return pr.check_sequence(producers, known, epoch, first)
@@ -157,15 +159,18 @@ def check_marker(producers: Table, batch: Words) -> int:
     last epoch is a retry if no transaction is open: its answer was lost."""
     address = batch[Batch.ADDRESS]
     known = pr.find_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
-    if known < 0:
-        return 0
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    coordinator_epoch = load_i32_be(address + MARKER_COORDINATOR_EPOCH)
+    if known < 0:
+        if epoch < NO_EPOCH:
+            return Code.INVALID_PRODUCER_EPOCH
+        return Code.TRANSACTION_COORDINATOR_FENCED if coordinator_epoch < NO_EPOCH else 0
     bumps = load_i64_be(address + rb.BASE_OFFSET) == AppendEntry.MARKER_WITH_NEW_EPOCH
     if bumps and producers[known, Producer.TXN_FIRST_OFFSET] >= 0 and epoch < MAX_PRODUCER_EPOCH:
         epoch -= 1
     if epoch < producers[known, Producer.EPOCH]:
         return Code.INVALID_PRODUCER_EPOCH
-    if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, Producer.COORDINATOR_EPOCH]:
+    if coordinator_epoch < producers[known, Producer.COORDINATOR_EPOCH]:
         return Code.TRANSACTION_COORDINATOR_FENCED
     return 0
 

@@ -80,12 +80,13 @@ class FetchManager:
             if session.partitions:
                 fetch.session = session
                 fetch.partitions = session.partitions
+            else:  # the request has ended the session, and is served without one
+                fetch.partitions = _named(request, header.api_version)
             return fetch
         if with_session and request.session_id != NO_SESSION:
             self.cache.close(request.session_id)
         fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
-        requested = requested_partitions(request, header.api_version)
-        fetch.partitions = {key: partition for key, partition, _ in requested}
+        fetch.partitions = _named(request, header.api_version)
         return fetch
 
     def _use(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
@@ -138,3 +139,8 @@ class FetchManager:
             for key in [key for key, partition in paced(known) if id(partition) in moved]:
                 session.partitions[key] = session.partitions.pop(key)
         return selected
+
+
+def _named(request: FetchRequest, version: int) -> dict[Key, FetchedPartition]:
+    """The partitions that a request names; the last of several entries counts."""
+    return {key: partition for key, partition, _ in requested_partitions(request, version)}

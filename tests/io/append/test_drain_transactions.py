@@ -231,6 +231,32 @@ def test_marker_of_an_older_epoch_or_coordinator_is_refused(
     assert len(case.drain.held()) == (0 if error else 1)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "error"),
+    [
+        (-2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (-2, -2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (0, -2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (0, -1, ErrorCode.NONE),
+    ],
+)
+@pytest.mark.parametrize("base_offset", [0, AppendEntry.MARKER_WITH_NEW_EPOCH])
+def test_negative_epochs_of_an_unknown_producers_marker_are_older_than_none(
+    case: DrainCase, epoch: int, coordinator_epoch: int, error: ErrorCode, base_offset: int
+) -> None:
+    push(case, marker(epoch, True, coordinator_epoch, base_offset), client=CONTROL_CLIENT)
+    assert errors(case, CONTROL_CLIENT) == ([error] if error else [])
+    assert len(case.drain.held()) == (0 if error else 1)
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(-2, ErrorCode.INVALID_PRODUCER_EPOCH), (-1, ErrorCode.NONE)])
+def test_an_unknown_producer_has_no_older_epoch_than_none(
+    case: DrainCase, epoch: int, error: ErrorCode
+) -> None:
+    push(case, data(epoch=epoch, attributes=0))
+    assert errors(case) == [error]
+
+
 def test_marker_of_transactions_v2_ends_no_transaction_of_its_epoch(case: DrainCase) -> None:
     """As in Apache Kafka 4.3.1 (KAFKA-19999) one that is repeated while none is open is written
     again."""

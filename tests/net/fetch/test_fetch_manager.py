@@ -11,6 +11,7 @@ from kbroker.net.fetch import fetch_manager as module
 from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
 from kbroker.net.fetch.fetch_session import EVICTION_MS, FetchedPartition, Key
 from kbroker.net.rows import Context
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.net.fetch.kernel_scene import EPOCH, KernelScene
 
 HEADER: Any = SimpleNamespace(api_version=11)
@@ -66,3 +67,21 @@ def test_a_session_that_is_closed_while_its_fetch_waits_stays_closed(
         manager.update(waiting, [])
     assert not manager._table._lent
     assert not manager._table._rows.any(), "its row may be another session's"
+
+
+def test_a_request_that_forgets_the_last_partition_reads_those_that_it_names(scene: KernelScene) -> None:
+    """As in Apache Kafka, which serves it without the session, and closes that."""
+    manager = manager_of(scene, 10)
+    session = begun(scene, manager, 0, 1).session
+    assert session is not None
+    named = FetchTopic("t", partitions=[FetchPartition(1, fetch_offset=5)])
+    request = FetchRequest(
+        session_id=session.id,
+        session_epoch=1,
+        topics=[named],
+        forgotten_topics_data=[ForgottenTopic("t", partitions=[0, 1])],
+    )
+    fetch = manager.new_fetch(CLIENT, HEADER, request, 1 << 20)
+    assert isinstance(fetch, Fetch)
+    assert [(each.partition, each.fetch_offset) for each in fetch.partitions.values()] == [(1, 5)]
+    assert (fetch.session_id, fetch.create, len(manager.cache)) == (0, False, 0)
