@@ -111,6 +111,17 @@ def fetch_session(world: World, name: str, version: int) -> Struct:
     return request
 
 
+def end_session(world: World, name: str, version: int) -> Struct:
+    """It forgets the last partition of its session, and reads one."""
+    opening = fetch(world, name, version)
+    opening.session_epoch = 0
+    answer = world.done(K.FETCH, version, opening)
+    request = fetch(world, name, version)
+    request.session_id, request.session_epoch = answer.session_id, 1
+    request.forgotten_topics_data = [f.ForgottenTopic(TOPIC, world.ids[TOPIC], [0])]
+    return request
+
+
 def produce(world: World, name: str, version: int) -> Struct:
     request = produced(1, OTHER, 1)
     request.acks = -1
@@ -194,7 +205,7 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "delete-records": Scene(K.DELETE_RECORDS, (0, 2), delete_records, TIMED),
     "reassign": Scene(K.ALTER_PARTITION_REASSIGNMENTS, (0, 1), reassign, TIMED),
     "reassignments": Scene(K.LIST_PARTITION_REASSIGNMENTS, (0, 0), reassignments, TIMED),
-    "elect": Scene(K.ELECT_LEADERS, (0, 2), elect, TIMED, once=True),
+    "elect": Scene(K.ELECT_LEADERS, (0, 2), elect, TIMED),
     "list-offsets": Scene(K.LIST_OFFSETS, (1, 11), list_offsets, TIMED),
     "epochs": Scene(K.OFFSET_FOR_LEADER_EPOCH, (2, 4), epochs),
     "pages": Scene(K.DESCRIBE_TOPIC_PARTITIONS, (0, 0), pages, frozenset({"partition_index"})),
@@ -202,6 +213,7 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "metadata-by-id": Scene(K.METADATA, (12, 13), metadata_by_id, frozenset({"allow_auto_topic_creation"})),
     "fetch-records": Scene(K.FETCH, (4, 18), fetch, WAITS | {"session_id"}),
     "fetch-session": Scene(K.FETCH, (7, 18), fetch_session, WAITS | {"replica_id"}),
+    "fetch-ends-session": Scene(K.FETCH, (7, 18), end_session, WAITS | {"replica_id"}),
     "produce-records": Scene(K.PRODUCE, (3, 13), produce, frozenset({"acks"}), once=True),
     "describe-configs": Scene(
         K.DESCRIBE_CONFIGS, (1, 4), described, frozenset({"include_documentation"}), once=True

@@ -77,6 +77,13 @@ def add(world: World, name: str, version: int) -> Struct:
     )
 
 
+def verify(world: World, name: str, version: int) -> Struct:
+    """Of one partition that is in the transaction, and one that is not."""
+    topics = [AddPartitionsToTxnTopic(OTHER, [0, 1])]
+    transaction = AddPartitionsToTxnTransaction(name, *ongoing(world, name), True, topics)
+    return AddPartitionsToTxnRequest(transactions=[transaction])
+
+
 def add_offsets(world: World, name: str, version: int) -> Struct:
     return AddOffsetsToTxnRequest(name, *begun(world, name), f"{name}-g")
 
@@ -128,10 +135,8 @@ def describe(world: World, name: str, version: int) -> Struct:
     return DescribeTransactionsRequest([name])
 
 
-MARKER_FIELDS = frozenset({"topics", "producer_epoch", "coordinator_epoch"})
-"""Not made odd: Apache Kafka never answers to a partition that is named twice, and refuses negative
-epochs of producers that the partition does not know, which kbroker writes. A check of partitions
-has another answer if one is named twice."""
+MARKER_FIELDS = frozenset({"topics"})
+"""Not made odd: Apache Kafka never answers to a partition that is named twice."""
 TRANSACTION_SCENES: Mapping[str, Scene] = {
     "list-transactions": Scene(
         K.LIST_TRANSACTIONS, (0, 2), lambda *_: ListTransactionsRequest(["Dead"], [1 << 40], 1 << 50, "none")
@@ -140,6 +145,7 @@ TRANSACTION_SCENES: Mapping[str, Scene] = {
     "init-during": Scene(K.INIT_PRODUCER_ID, (3, 5), init_during),
     "init-new": Scene(K.INIT_PRODUCER_ID, (0, 5), init_new, look=described),
     "add-partitions": Scene(K.ADD_PARTITIONS_TO_TXN, (0, 5), add, look=described),
+    "verify-partitions": Scene(K.ADD_PARTITIONS_TO_TXN, (4, 5), verify, look=described),
     "add-offsets": Scene(K.ADD_OFFSETS_TO_TXN, (0, 4), add_offsets, look=described),
     "end": Scene(K.END_TXN, (0, 5), end),
     "end-of-nothing": Scene(K.END_TXN, (0, 5), end_of_nothing, look=described),

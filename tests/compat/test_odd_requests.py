@@ -15,6 +15,7 @@ import pytest
 
 from kbroker.protocol.api_keys import ApiKey
 from tests.compat import odd_configs, odd_frames, odd_group_kinds
+from tests.compat.odd_admin_scenes import ADMIN_SCENES
 from tests.compat.odd_group_scenes import GROUP_SCENES
 from tests.compat.odd_share_scenes import SHARE_SCENES
 from tests.compat.odd_topic_scenes import TOPIC_SCENES
@@ -27,7 +28,13 @@ from tests.compat.side_by_side import Lines, side_by_side, unlike
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long]
 
 EVERY = os.environ.get("KBROKER_EVERY_VERSION") == "1"
-SCENES: Mapping[str, Scene] = {**TOPIC_SCENES, **GROUP_SCENES, **TRANSACTION_SCENES, **SHARE_SCENES}
+SCENES: Mapping[str, Scene] = {
+    **TOPIC_SCENES,
+    **ADMIN_SCENES,
+    **GROUP_SCENES,
+    **TRANSACTION_SCENES,
+    **SHARE_SCENES,
+}
 SEED = int(os.environ.get("KBROKER_CONFIG_SEED", "31"))
 STEPS = int(os.environ.get("KBROKER_CONFIG_STEPS", "300"))
 SETTLES_S = 10.0

@@ -23,7 +23,7 @@ from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import Range
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import SharePartition
-from kbroker.control.share.state_shard import ShareKey, ShareStateShard, Stored
+from kbroker.control.share.state_shard import NOT_STARTED, ShareKey, ShareStateShard, Stored
 from kbroker.ipc.background import Background
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -115,7 +115,10 @@ class SharePartitions:
         stored = self._shard.get(key)
         if stored is None or stored.start_offset < 0:
             with self._first_states.of(key.group_id) as writing:
-                start = await self._first_offset(key.group_id, partition)
+                if stored is not None and stored.start_offset < NOT_STARTED:  # an administrator set it
+                    start = log_start_of(self._broker, partition)
+                else:
+                    start = await self._first_offset(key.group_id, partition)
                 await self._write_first(writing, key, partial(self._shard.begin, key, start))
             stored = self._shard.get(key)
             if stored is None:  # the group is deleted meanwhile
@@ -289,7 +292,9 @@ class SharePartitions:
         """The last written start offset of the group; -1 until the group has finished a record, as
         in Kafka, which does not store the initial offset. Raises COORDINATOR_NOT_AVAILABLE."""
         stored = self._stored(key)
-        return -1 if stored is None or stored.is_untouched else stored.start_offset
+        if stored is None or (stored.is_untouched and stored.start_offset >= NOT_STARTED):
+            return NOT_STARTED
+        return stored.start_offset
 
     def finished_after_start(self, key: ShareKey) -> int:
         """The number of finished records after the start offset."""

@@ -34,7 +34,7 @@ from kbroker.control.share.sessions import (
     TopicPartition,
 )
 from kbroker.control.share.share_partition import Acquired, SharePartition
-from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.control.share.state_shard import NOT_STARTED, ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
 from kbroker.ipc.clock import monotonic_ms
@@ -381,13 +381,12 @@ class ShareService:
         """The number of records that the group has not finished, -1 if it has finished none.
         Raises KafkaError when the log has no leader."""
         start = self.partitions.start_offset(key)
-        if start < 0:
+        if start == NOT_STARTED:
             return -1
         partition = self.partitions.log_of(key)
         end = limit_of(self._broker, partition, self.partitions.reads_committed(key.group_id))
-        return (
-            end - start - self.partitions.finished_after_start(key)
-        )  # less than 0 when the offset was set beyond the end, as in Kafka
+        lag = end - start - self.partitions.finished_after_start(key)  # < 0 beyond the end, as in Kafka
+        return (lag + (1 << 63)) % (1 << 64) - (1 << 63)  # as a Java long
 
     def _topic_deleted(self, topic: Topic) -> None:
         """Delete the states of a deleted topic."""

@@ -268,7 +268,7 @@ def _finished_after(stored: Stored, start_offset: int, changed: Sequence[Range])
 
 def _complete_count(start_offset: int, finished: int) -> int:
     """The count as it is written, in 32 bits."""
-    return _NOT_COUNTED if start_offset < 0 else min(finished, _LARGEST_COUNT)
+    return _NOT_COUNTED if start_offset == NOT_STARTED else min(finished, _LARGEST_COUNT)
 
 
 def _plain(each: Range) -> tuple[int, int, int, int]:

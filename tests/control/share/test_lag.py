@@ -44,8 +44,10 @@ def described(made: World, start: int, monkeypatch: pytest.MonkeyPatch) -> tuple
     return answer.start_offset, answer.lag, answer.error_code
 
 
-@pytest.mark.parametrize(("start", "lag"), [(-1, -1), (0, 0), (5, -5)])
-def test_a_start_offset_beyond_the_end_has_a_negative_lag_as_in_kafka(
+@pytest.mark.parametrize(
+    ("start", "lag"), [(-1, -1), (0, 0), (5, -5), (-5, 5), (-(1 << 63), -(1 << 63))]
+)
+def test_the_lag_is_that_of_kafka_also_of_offsets_that_no_record_has(
     made: World, monkeypatch: pytest.MonkeyPatch, start: int, lag: int
 ) -> None:
     assert described(made, start, monkeypatch) == (start, lag, 0)

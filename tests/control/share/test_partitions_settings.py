@@ -100,6 +100,24 @@ def test_a_group_begins_where_its_setting_says(
     play(test, dict(settings))
 
 
+@pytest.mark.parametrize(("set_to", "begins"), [(-1, 4), (-2, 1), (-(1 << 63), 1), (3, 3)])
+def test_a_group_whose_offset_was_set_below_none_begins_at_the_start_of_the_log(
+    play: Play, set_to: int, begins: int
+) -> None:
+    """As in Apache Kafka, where no record has such an offset; -1 is no offset."""
+
+    async def test(scene: Scene, made: World) -> None:
+        partition = made.broker.catalogue.topics["orders"].partitions[0]
+        for timestamp_ms in range(1000, 1004):
+            made.worker.append(partition, (None, b"x", (), timestamp_ms))
+        made.shared.slots[partition.slot][Slot.LOG_START] = 1
+        await scene.partitions.restart_at(scene.key, set_to)
+        assert scene.partitions.start_offset(scene.key) == set_to
+        assert (await scene.partitions.open(scene.key)).start_offset == begins
+
+    play(test, {"share.auto.offset.reset": "latest"})
+
+
 @pytest.mark.parametrize(
     ("code", "shown"),
     [
