@@ -32,7 +32,8 @@ API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, fast_paths=(REPEATED,))
 def handle(
     ctx: RequestContext, request: ListConfigResourcesRequest
 ) -> CachedAnswer | ListConfigResourcesResponse:
-    """Topics and brokers that exist; groups and subscriptions that have configs."""
+    """Groups and subscriptions that have configs; nodes and topics that exist. The types come in
+    Kafka's order, whatever that of the request is."""
     kinds = [CLIENT_METRICS] if ctx.version == 0 else request.resource_types or sorted(NAMES)
     if any(kind not in NAMES for kind in kinds):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -41,7 +42,7 @@ def handle(
         ListConfigResourcesResponse(
             config_resources=[
                 ConfigResource(name, kind)
-                for kind in dict.fromkeys(kinds)
+                for kind in sorted(set(kinds), reverse=True)
                 for name in paced(_names(ctx.broker, kind))
             ]
         ),
@@ -59,6 +60,6 @@ def _names(broker: Broker, kind: int) -> list[str]:
     if kind == TOPIC:
         return list(broker.catalogue.topics)
     if kind in (BROKER, BROKER_LOGGER):
-        return [str(broker.node_id)]
+        return [str(site.node_id) for site in broker.nodes.sites]
     assert kind in (GROUP, CLIENT_METRICS)
     return [name for known, name in broker.overrides if known == kind]

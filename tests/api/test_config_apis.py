@@ -264,10 +264,18 @@ def test_resources_are_listed_by_type(made: World) -> None:
     alter(made, METRICS, "m", ("interval.ms", SET, "1000"))
     assert listed(made, 0) == [(METRICS, "m")]
     assert listed(made, 1, TOPIC) == [(TOPIC, "a")]
-    assert set(listed(made, 1)) == {(TOPIC, "a"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
+    every = [(GROUP, "g"), (METRICS, "m"), (LOGGER, "1"), (BROKER, "1"), (TOPIC, "a")]
+    assert listed(made, 1) == listed(made, 1, TOPIC, GROUP, BROKER, METRICS, TOPIC, LOGGER) == every
     request = lcr.ListConfigResourcesRequest([99])
     answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_CONFIG_RESOURCES, 1, request))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_every_node_is_a_resource(tmp_path: Path) -> None:
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(3))
+    with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=3, dirs=3) as made:
+        nodes = [(kind, node) for kind in (LOGGER, BROKER) for node in "123"]
+        assert listed(made, 1, BROKER, LOGGER) == nodes
 
 
 def test_a_brokers_own_min_isr_is_refused_while_eligible_leaders_are_on(made: World) -> None:
