@@ -35,11 +35,12 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics; each has its own result."""
     repeated = Repeated(topic.name for topic in request.topics)
-    once = (topic for topic in request.topics if topic.name not in repeated)
-    check_total_partitions(once, ctx.broker.config)  # before anything of them is stored
-    specs = [_spec(topic) for topic in request.topics if topic.name not in repeated]
-    if request.timeout_ms <= 0 and any(spec.name != CLUSTER_METADATA for spec in paced(specs)):
+    once = [topic for topic in request.topics if topic.name not in repeated]
+    if request.timeout_ms <= 0 and any(topic.name != CLUSTER_METADATA for topic in paced(once)):
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
+    check_total_partitions(paced(once), ctx.broker.config)  # before anything of them is stored
+    specs = [_spec(topic) for topic in paced(once)]
+    emptied(once)
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
     answers = [

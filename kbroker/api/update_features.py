@@ -14,7 +14,7 @@ from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADER
 from kbroker.control.metadata.features import check_update, finalized
 from kbroker.control.store.change import Change
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -48,7 +48,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
             f"The update failed for all features since the following feature had an error: {error.message}"
         )
         return UpdateFeaturesResponse(error_code=error.code, error_message=message)
-    results = [UpdatableFeatureResult(update.feature, 0, None) for update in request.feature_updates]
+    results = [UpdatableFeatureResult(update.feature, 0, "NONE") for update in request.feature_updates]
     return UpdateFeaturesResponse(error_message=None, results=results if ctx.version < 2 else [])
 
 

@@ -1,7 +1,7 @@
 """Valid requests of administrators, each field of which is made odd: requests without time to the
 controller, quotas, credentials, features, and groups of several members."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,9 +9,7 @@ from kbroker.protocol.api_keys import ApiKey as K
 from kbroker.protocol.messages import alter_client_quotas as acq
 from kbroker.protocol.messages import alter_user_scram_credentials as ausc
 from kbroker.protocol.messages import delete_topics as dt
-from kbroker.protocol.messages import describe_client_quotas as dcq
 from kbroker.protocol.messages import describe_configs as dcf
-from kbroker.protocol.messages import describe_user_scram_credentials as dusc
 from kbroker.protocol.messages import leave_group as lg
 from kbroker.protocol.messages import update_features as uf
 from kbroker.protocol.schema import Struct
@@ -24,11 +22,11 @@ BROKER, BROKER_NAME = 4, "1"
 SAFE_DOWNGRADE, UPGRADE = 2, 1
 
 
-def late(make: Any, world: World, name: str, version: int) -> Struct:
+def late(make: Callable[[World, str, int], Any], world: World, name: str, version: int) -> Any:
     """The request without time: the controller refuses what reaches it."""
-    request: Any = make(world, name, version)
+    request = make(world, name, version)
     request.timeout_ms = 0
-    return request  # type: ignore[no-any-return]
+    return request
 
 
 def delete_existing(world: World, name: str, version: int) -> Struct:
@@ -42,18 +40,9 @@ def quotas(world: World, name: str, version: int) -> Struct:
     return acq.AlterClientQuotasRequest([acq.RequestEntryData(entity, changes)], False)
 
 
-def quotas_of(world: World, name: str) -> tuple[K, int, Struct]:
-    return K.DESCRIBE_CLIENT_QUOTAS, 1, dcq.DescribeClientQuotasRequest([dcq.ComponentData("user", 0, name)])
-
-
 def credentials(world: World, name: str, version: int) -> Struct:
     added = [ausc.ScramCredentialUpsertion(name, 1, 4096, b"salt", SALTED)]
     return ausc.AlterUserScramCredentialsRequest([ausc.ScramCredentialDeletion("nobody", 1)], added)
-
-
-def credentials_of(world: World, name: str) -> tuple[K, int, Struct]:
-    request = dusc.DescribeUserScramCredentialsRequest([dusc.UserName(name)])
-    return K.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, request
 
 
 def features(world: World, name: str, version: int) -> Struct:
@@ -79,18 +68,18 @@ def leave_many(world: World, name: str, version: int) -> Struct:
 
 VALIDATED = frozenset({"timeout_ms", "validate_only"})
 TIMED = frozenset({"timeout_ms"})
+DESCRIBED = frozenset({"configuration_keys", "include_documentation"})
+"""All keys would include those that two brokers of a host cannot share."""
 ADMIN_SCENES: Mapping[str, Scene] = {
     "create-late": Scene(K.CREATE_TOPICS, (2, 7), partial(late, topics.create), VALIDATED),
     "grow-late": Scene(K.CREATE_PARTITIONS, (0, 3), partial(late, topics.grow), VALIDATED),
     "delete-late": Scene(K.DELETE_TOPICS, (1, 6), delete_existing, TIMED),
     "reassign-late": Scene(K.ALTER_PARTITION_REASSIGNMENTS, (0, 1), partial(late, topics.reassign), TIMED),
     "elect-late": Scene(K.ELECT_LEADERS, (0, 2), partial(late, topics.elect), TIMED),
-    "alter-quotas": Scene(K.ALTER_CLIENT_QUOTAS, (0, 1), quotas, look=quotas_of),
-    "credentials": Scene(K.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), credentials, look=credentials_of),
+    "alter-quotas": Scene(K.ALTER_CLIENT_QUOTAS, (0, 1), quotas),
+    "credentials": Scene(K.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), credentials),
     "features": Scene(K.UPDATE_FEATURES, (0, 2), features, frozenset({"validate_only"})),
     "lower-features": Scene(K.UPDATE_FEATURES, (1, 2), lower_features, frozenset({"validate_only"})),
-    "describe-broker": Scene(
-        K.DESCRIBE_CONFIGS, (1, 4), described_broker, frozenset({"include_documentation"}), once=True
-    ),
+    "describe-broker": Scene(K.DESCRIBE_CONFIGS, (1, 4), described_broker, DESCRIBED, once=True),
     "leave-many": Scene(K.LEAVE_GROUP, (3, 5), leave_many, look=described),
 }

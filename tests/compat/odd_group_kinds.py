@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kbroker.protocol.api_keys import ApiKey as K
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -31,6 +32,7 @@ from tests.compat.group_requests import fetch_request
 from tests.compat.odd_transaction_scenes import offsets as txn_offsets
 from tests.compat.odd_world import TOPIC, World, shown
 from tests.compat.side_by_side import Lines
+from tests.peer.eventually import eventually
 
 MEMBER = "A" * 22
 KINDS_S = 15.0
@@ -170,8 +172,6 @@ def answers(world: World, every: bool = False) -> Lines:
         for turn, (label, (api, (first, last), make)) in enumerate(REQUESTS.items()):
             versions = range(first, last + 1) if every else [first + (number + turn) % (last - first + 1)]
             for version in versions if time.monotonic() < ends else ():
-                if (kind, label) == ("absent", "join"):
-                    continue  # kbroker lists a group of members without an id, Kafka only for a moment
                 name = f"kind-{number}-{turn}-{version}"
                 KINDS[kind](world, name)
                 lines.append(
@@ -180,6 +180,8 @@ def answers(world: World, every: bool = False) -> Lines:
                         world.heard(api, version, make(world, name, version)),
                     )
                 )
+                if (kind, label) == ("absent", "join"):
+                    eventually(partial(_is_listed, world, name))  # Kafka stores it after its answer
                 lines.append((f"{kind}: {label} v{version}, then", _listed(world, name)))
         if time.monotonic() < ends:
             lines.append((f"{kind}: in a transaction", _in_a_transaction(world, kind, f"kind-{number}")))
@@ -198,6 +200,10 @@ def _listed(world: World, name: str) -> list[tuple[str, ...]]:
     return [
         (one.group_state, one.group_type, one.protocol_type) for one in answer.groups if one.group_id == name
     ]
+
+
+def _is_listed(world: World, name: str) -> bool:
+    return bool(_listed(world, name))
 
 
 FILTERS: tuple[tuple[list[str], list[str]], ...] = (

@@ -219,9 +219,8 @@ SHARE_SCENES: Mapping[str, Scene] = {
         K.ALTER_SHARE_GROUP_OFFSETS,
         (0, 0),
         alter_offsets,
-        frozenset({"partition_index", "start_offset"}),
-        True,
-        offsets_of,
+        once=True,
+        look=offsets_of,
     ),
     "delete-share-offsets": Scene(
         K.DELETE_SHARE_GROUP_OFFSETS, (0, 0), delete_offsets, once=True, look=offsets_of

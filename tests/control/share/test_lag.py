@@ -44,9 +44,7 @@ def described(made: World, start: int, monkeypatch: pytest.MonkeyPatch) -> tuple
     return answer.start_offset, answer.lag, answer.error_code
 
 
-@pytest.mark.parametrize(
-    ("start", "lag"), [(-1, -1), (0, 0), (5, -5), (-5, 5), (-(1 << 63), -(1 << 63))]
-)
+@pytest.mark.parametrize(("start", "lag"), [(-1, -1), (0, 0), (5, -5), (-5, 5), (-(1 << 63), -(1 << 63))])
 def test_the_lag_is_that_of_kafka_also_of_offsets_that_no_record_has(
     made: World, monkeypatch: pytest.MonkeyPatch, start: int, lag: int
 ) -> None:
