@@ -10,7 +10,16 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, IDENTITY_HEADER, KEY_BYTES, MAGIC, VERSION
+from loadtest.record import (
+    CHECKED_FROM,
+    HEADER,
+    HEADER_BYTES,
+    IDENTITY_HEADER,
+    KEY_BYTES,
+    MAGIC,
+    TOMBSTONE,
+    VERSION,
+)
 from spark_validation.segments import record_kernels as rk
 from spark_validation.segments.headers import varint
 from spark_validation.segments.layout import Words
@@ -36,12 +45,14 @@ def identify(data: NDArray[np.uint8], found: Words, run: int) -> Identities:
     run, 31 bits; ANY_RUN accepts any."""
     at, sizes = found[:, rk.VALUE_AT].copy(), found[:, rk.VALUE_SIZE].copy()
     for n in np.flatnonzero((sizes < 0) & (found[:, rk.HEADERS_SIZE] > HEADER_BYTES)).tolist():
-        at[n], sizes[n] = in_header(data.data, int(found[n, rk.HEADERS_AT]))
+        begin, size = (int(found[n, column]) for column in (rk.HEADERS_AT, rk.HEADERS_SIZE))
+        at[n], sizes[n] = in_header(data.data[: begin + size], begin)
     raw = np.empty((len(found), HEADER_BYTES), np.uint8)
     rk.starts(data, at, sizes, raw)
     heads = raw.view(HEADER).reshape(-1)
     ours = (sizes >= HEADER_BYTES) & (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
     intact = ours & (sums(data, at + CHECKED_FROM, at + sizes, ours) == heads["checksum"])
+    intact &= ((heads["flags"] & TOMBSTONE) > 0) == (found[:, rk.VALUE_SIZE] < 0)
     if run != ANY_RUN:
         intact &= heads["run"] == run
     keys = np.empty(len(found), np.int64)
@@ -82,14 +93,17 @@ def header_sums(data: NDArray[np.uint8], found: Words) -> Words:
 
 
 def in_header(data: memoryview, at: int) -> tuple[int, int]:
-    """(place, size) of the value of the first header, where that holds an identity; else (0,
-    -1)."""
-    count, at = varint(data, at)
-    size, at = varint(data, at)
-    if count < 1 or bytes(data[at : at + size]) != IDENTITY_HEADER.encode():
+    """(place, size) of the value of the first header, where that holds an identity; else (0, -1).
+    data: up to the headers' end."""
+    try:
+        count, at = varint(data, at)
+        size, at = varint(data, at)
+        if count < 1 or bytes(data[at : at + size]) != IDENTITY_HEADER.encode():
+            return 0, -1
+        size, at = varint(data, at + size)
+    except IndexError:
         return 0, -1
-    size, at = varint(data, at + size)
-    return at, size
+    return (at, size) if at + size <= len(data) else (0, -1)
 
 
 assert KEY_BYTES == 8, "record_kernels.key_numbers reads keys of 8 bytes"

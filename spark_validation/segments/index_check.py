@@ -172,8 +172,9 @@ def read_epochs(folder: str) -> tuple[Words, list[int]]:
     torn = []
     for n, line in enumerate(lines[2:]):
         parts = line.split()
-        if len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
-            found.append([int(parts[0]), int(parts[1])])
+        numbers = [int(part) for part in parts if part.isdigit()]
+        if len(parts) == len(numbers) == 2 and max(numbers) < layout.OFFSETS:
+            found.append(numbers)
         elif parts:
             torn.append(n)
     if lines and not torn and (lines[0].strip() != b"0" or lines[1:2] != [b"%d" % len(lines[2:])]):

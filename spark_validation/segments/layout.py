@@ -33,6 +33,7 @@ HEADER = np.dtype(
     ]
 )
 HEADER_BYTES = HEADER.itemsize
+OFFSETS = 1 << 63  # one more than the highest
 LENGTH_AT, MAGIC_AT, CHECKED_FROM = 8, 16, 21
 LENGTH_OVERHEAD = 12  # bytes before those that `length` counts
 MAGIC = 2
@@ -118,4 +119,5 @@ def segment_path(folder: str, segment: int, suffix: str) -> str:
 def segments_among(names: Iterable[str]) -> list[int]:
     """Base offsets of the segments among a folder's names, ascending."""
     stems = [name.removesuffix(LOG_FILE) for name in names if name.endswith(LOG_FILE)]
-    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
+    bases = (int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
+    return sorted(base for base in bases if base < OFFSETS)

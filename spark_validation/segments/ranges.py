@@ -53,18 +53,19 @@ def plan(
     topics: list[str],
     split_bytes: int = SPLIT_BYTES,
     since: dict[str, int] | None = None,
+    empty: bool = False,
 ) -> list[Range]:
     """All ranges of the partitions below log directories, as their files are now. Raises
     FileNotFoundError.
 
     since: "topic-partition" -> offset: of these partitions alone, without segments that end below
-    the offset.
+    the offset. empty: segments that hold nothing, too.
     """
     found: list[Range] = []
     for folder, topic, partition in partition_folders(data_dirs, topics):
         if since is not None and f"{topic}-{partition}" not in since:
             continue
-        pieces = pieces_of(folder, split_bytes)
+        pieces = pieces_of(folder, split_bytes, empty)
         if since is not None:
             first = max((p.segment for p in pieces if p.segment <= since[f"{topic}-{partition}"]), default=0)
             pieces = [piece for piece in pieces if piece.segment >= first]
@@ -95,8 +96,18 @@ def bundled(works: list[Range], split_bytes: int = SPLIT_BYTES) -> list[tuple[Ra
     return [tuple(bundle) for bundle in bundles]
 
 
-def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
-    """A partition's segments in order, the large ones cut at entries of their index."""
+def newest_segments(data_dirs: list[str], topics: list[str]) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> base offset of its newest segment, which may hold nothing yet."""
+    found = {}
+    for folder, topic, partition in partition_folders(data_dirs, topics) if topics else ():
+        if segments := layout.segments_among(path.name for path in Path(folder).iterdir()):
+            found[topic, partition] = segments[-1]
+    return found
+
+
+def pieces_of(folder: str, split_bytes: int, empty: bool = False) -> list[Piece]:
+    """A partition's segments in order, the large ones cut at entries of their index. empty: those
+    that hold nothing, too."""
     segments = layout.segments_among(path.name for path in Path(folder).iterdir())
     pieces = []
     for segment in segments:
@@ -105,6 +116,8 @@ def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
             size = Path(layout.segment_path(folder, segment, layout.LOG_FILE)).stat().st_size
         except FileNotFoundError:  # retention took it since the folder was listed
             continue
+        if empty and not size:
+            pieces.append(Piece(segment, 0, 0, last))
         cuts = [0, *cut_positions(folder, segment, size, split_bytes), size]
         pieces += [Piece(segment, start, end, last) for start, end in itertools.pairwise(cuts) if end > start]
     return pieces

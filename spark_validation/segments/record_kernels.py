@@ -63,6 +63,25 @@ def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
+@njit(INT(DATA, INT, INT), **CACHED)
+def headers_end(data: Bytes, at: int, stop: int) -> int:
+    """Position after the headers that begin with their count at `at`; -1 when they are not readable
+    before `stop`."""
+    count, at = varint(data, at, stop)
+    if at < 0 or count < 0:
+        return -1
+    for _ in range(count):
+        size, at = varint(data, at, stop)
+        if at < 0 or size < 0 or size > stop - at:
+            return -1
+        at += size
+        size, at = varint(data, at, stop)
+        if at < 0 or size < -1 or size > stop - at:
+            return -1
+        at += max(size, 0)
+    return at
+
+
 @njit(INT(DATA, TABLE, TABLE), **CACHED)
 def decode(data: Bytes, work: Words, out: Words) -> int:
     """Fill rows of `out` (RECORD_COLUMNS) with the records of batches (rows of WORK_COLUMNS);
@@ -114,8 +133,8 @@ def decode(data: Bytes, work: Words, out: Words) -> int:
             out[made, VALUE_SIZE] = value_size
             out[made, HEADERS_AT] = at
             out[made, HEADERS_SIZE] = stop - at
-            if stop == at:
-                work[n, MALFORMED] = 1  # not even a count of headers
+            if headers_end(data, at, stop) != stop:
+                work[n, MALFORMED] = 1  # its readers would fail, or stop before its end
             made += 1
             at = stop
         work[n, DECODED] = made - begun

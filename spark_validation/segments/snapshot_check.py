@@ -28,6 +28,7 @@ ENTRY = np.dtype(
         ("first_offset", ">i8"),  # of its open transaction, -1 outside of one
     ]
 )
+OWNED = [layout.BASE_OFFSET, layout.LAST_OFFSET, layout.PRODUCER_ID]
 VERSION = 1
 SEQUENCES = 1 << 31
 HOUR_MS = 3_600_000
@@ -58,8 +59,11 @@ class Producers:
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        self._batches: list[Words] = []  # OWNED of the rows that were added
 
     def add(self, rows: Words) -> None:
+        if len(rows):
+            self._batches.append(rows[:, OWNED])
         for row in rows[rows[:, layout.PRODUCER_ID] >= 0]:
             known = self.by_id.setdefault(int(row[layout.PRODUCER_ID]), Producer())
             if row[layout.ATTRIBUTES] & layout.CONTROL:
@@ -69,6 +73,15 @@ class Producers:
             holds = row[layout.RECORD_COUNT] > 0  # compaction keeps an empty batch without its marker
             if known.open < 0 and holds and row[layout.ATTRIBUTES] & layout.TRANSACTIONAL:
                 known.open = int(row[layout.BASE_OFFSET])
+
+    def holder(self, offset: int) -> int | None:
+        """The producer id of the batch that holds an offset, -1 of one without; None where no batch
+        does."""
+        for rows in reversed(self._batches):
+            at = int(np.searchsorted(rows[:, 1], offset))
+            if at < len(rows) and rows[at, 0] <= offset:
+                return int(rows[at, 2])
+        return None
 
 
 def snapshots_in(folder: str) -> list[int]:
@@ -91,6 +104,9 @@ def snapshot_problems(folder: str, offset: int, below: Producers) -> Iterator[Pr
         known = below.by_id.get(int(entry["producer_id"]), Producer())
         for at, problem in entry_problems(entry, offset, known):
             yield SNAPSHOT_FILE, n, at, problem
+        last = int(entry["last_offset"])
+        if last < offset and (holder := below.holder(last)) not in (None, entry["producer_id"]):
+            yield SNAPSHOT_FILE, n, last, f"ends at {last}, in a batch of the producer {holder}"
     for at, problem in lacking(entries, below):
         yield SNAPSHOT_FILE, len(entries), at, problem
 

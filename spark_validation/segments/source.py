@@ -65,9 +65,10 @@ class SegmentReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         topics = [topic for topic in self.options.get("topics", "").split(",") if topic]
-        split = WHOLE if self.rows == "indexes" else int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
+        beside = self.rows == "indexes"  # files beside whole segments, and empty ones
+        split = WHOLE if beside else int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
         since = json.loads(self.options["since"]) if "since" in self.options else None
-        works = ranges.plan(self.options["path"].split(","), topics, split, since)
+        works = ranges.plan(self.options["path"].split(","), topics, split, since, beside)
         return [RangePartition(bundle) for bundle in ranges.bundled(works)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

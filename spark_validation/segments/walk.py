@@ -75,10 +75,12 @@ def batch_size(buffer: NDArray[np.uint8], got: int) -> int:
 
 def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
     """Whether the rest of the newest segment is more than a write in progress or a preallocated
-    file's zeros."""
-    if not buffer[: min(got, 4096)].any():
+    file's zeros. Of a length that is written in part, what is there is nothing or more than a
+    header's."""
+    if got < layout.HEADER_BYTES or not buffer[: min(got, 4096)].any():
         return False
-    return bool(got >= layout.HEADER_BYTES and buffer[layout.MAGIC_AT] != layout.MAGIC)
+    too_short = batch_size(buffer, got) < layout.HEADER_BYTES and buffer[layout.LENGTH_AT :][:4].any()
+    return bool(buffer[layout.MAGIC_AT] != layout.MAGIC or too_short)
 
 
 def damage(position: int, stop: Fault) -> NDArray[np.int64]:

@@ -217,6 +217,7 @@ def test_a_batch_has_the_epoch_that_the_checkpoint_gives_its_offset() -> None:
         (b"1\n1\n0 0\n", [[0, 0]], [1]),
         (b"0\n2\n0 0\n1", [[0, 0]], [1]),
         (b"0\n2\n0 x\n1 5\n", [[1, 5]], [0]),
+        (b"0\n1\n0 99999999999999999999\n", [], [0]),
         (b"", [], []),
     ],
 )
@@ -227,6 +228,11 @@ def test_a_checkpoint_of_epochs_has_the_entries_that_it_counts(
     (tmp_path / layout.EPOCHS_FILE).write_bytes(text)
     entries, lines = read_epochs(str(tmp_path))
     assert (entries.tolist(), lines) == (found, unreadable)
+
+
+def test_a_segments_name_is_an_offset() -> None:
+    names = [f"{base:020d}.log" for base in ((1 << 63) - 1, 5, 1 << 63, 10**20 - 1)]
+    assert layout.segments_among([*names, "5.log", f"{'x' * 20}.log"]) == [5, (1 << 63) - 1]
 
 
 def test_a_segment_is_named_by_its_first_batch() -> None:

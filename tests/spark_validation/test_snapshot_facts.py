@@ -37,7 +37,9 @@ def found(folder: Path, *entries: ProducerEntry, log: Words = LOG, at: int = AT)
     [
         (RIGHT, []),
         (replace(RIGHT, batches=(BatchMetadata(4, 6, 5, 7, 0), LAST)), []),
-        (replace(RIGHT, producer_id=99), []),
+        (replace(RIGHT, producer_id=99), [(9, "ends at 9, in a batch of the producer 7")]),
+        (replace(RIGHT, producer_id=99, batches=(BatchMetadata(0, 0, 11, 11, 0),)), []),
+        (replace(RIGHT, producer_id=99, batches=()), []),
         (replace(RIGHT, batches=(BatchMetadata(7, 9, 8, 9, 0),)), [(9, "the last sequence number 9, there is 8")]),
         (replace(RIGHT, batches=(BatchMetadata(4, 6, 5, 7, 0),)), [(9, "ends at 7, below its batch")]),
         (replace(RIGHT, batches=(BatchMetadata(7, 8, 7, 9, 0),)), [(9, "the offset delta 2, there is 1")]),
