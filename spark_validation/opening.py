@@ -102,11 +102,15 @@ def opened_run(folder: Path, topics: str | None = None) -> Run:
         raise CannotJudge(f"{folder} holds no run.json") from error
     except (json.JSONDecodeError, ValueError, KeyError, TypeError) as error:
         raise CannotJudge(f"{folder}/run.json: {error}") from error
-    return narrowed(run, topics.split(",")) if topics else run
+    return narrowed(run, directories(topics)) if topics else run
 
 
 def narrowed(run: Run, chosen: list[str]) -> Run:
-    """The run with these topics alone: what was asked of others has no rows to be compared with."""
+    """The run with these topics alone: what was asked of others has no rows to be compared with.
+    Raises CannotJudge for a topic that the run has not: nothing of it would be judged."""
+    missing = sorted({*chosen} - {topic.name for topic in run.topics})
+    if missing or not chosen:
+        raise CannotJudge(f"the run has no topic {', '.join(missing[:5])}")
     run.topics = [topic for topic in run.topics if topic.name in chosen]
     run.ends = {name: ends for name, ends in run.ends.items() if name in chosen}
     run.committed = {
@@ -118,6 +122,7 @@ def narrowed(run: Run, chosen: list[str]) -> Run:
 
 
 def directories(option: str | None) -> list[str]:
+    """Parts of an option, also of one that lists topics."""
     return [part for part in (option or "").split(",") if part]
 
 

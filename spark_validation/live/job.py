@@ -100,7 +100,7 @@ class LiveJob:
                     stream.process_available()
             self.judge(ended)
             if over or ended:
-                self.verdict.missing = self.state.absent()
+                self.verdict.missing = [*self.state.absent(), *self.state.unjudged()]
                 for reason in self.verdict.missing:
                     log.warning("no verdict: %s", reason)
                 return

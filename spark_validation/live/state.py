@@ -67,6 +67,16 @@ class Live:
         named = {"sends": "acknowledged send", "log": "record of the log", "reads": "delivered record"}
         return [f"no {name} was seen" for kind, name in named.items() if not found[kind]]
 
+    def unjudged(self) -> list[str]:
+        """The reason why a job that ends before the run has no verdict: buckets that differ, and
+        were not quiet for the grace."""
+        differ = [
+            bucket
+            for bucket in self.changed.keys() - self.settled
+            if self.sent.get(bucket, Side()) != self.held.get(bucket, Side())
+        ]
+        return [f"{len(differ)} buckets of offsets differ and were not judged yet"] if differ else []
+
     def totals(self) -> dict[str, int]:
         """Records so far, by where they come from."""
         return {

@@ -66,3 +66,14 @@ def test_a_run_that_showed_nothing_of_a_kind_is_not_clean() -> None:
     assert live.absent() == ["no record of the log was seen"]
     live.merge("held", PLACE, 5, 77, now=0)
     assert live.absent() == []
+
+
+def test_a_job_that_ends_before_the_run_has_no_verdict_on_what_still_differs() -> None:
+    live = Live(grace_s=10)
+    for place in (PLACE, ("t", 0, 4)):
+        live.merge("sent", place, 5, 77, now=0)
+    live.merge("held", PLACE, 5, 77, now=0)
+    assert live.due(now=9) == []
+    assert live.unjudged() == ["1 buckets of offsets differ and were not judged yet"]
+    live.settle(live.due(now=10))
+    assert live.unjudged() == []

@@ -31,6 +31,14 @@ def test_a_run_is_narrowed_to_the_chosen_topics(tmp_path: Path) -> None:
     assert len(opened_run(tmp_path / "run").topics) == 3
 
 
+@pytest.mark.parametrize("chosen", ["two", "one,two", ","])
+def test_a_topic_that_the_run_has_not_cannot_be_judged(tmp_path: Path, chosen: str) -> None:
+    """By the others alone a run would seem clean."""
+    write(tmp_path, [clean("one", 1)])
+    with pytest.raises(CannotJudge, match="the run has no topic"):
+        opened_run(tmp_path / "run", chosen)
+
+
 def test_a_folder_without_a_run_cannot_be_judged(tmp_path: Path) -> None:
     with pytest.raises(CannotJudge, match=r"holds no run\.json"):
         opened_run(tmp_path)
