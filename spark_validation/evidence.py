@@ -42,6 +42,7 @@ IDENTITY = ["producer", "seq"]
 ACKED = "status = 0 and offset >= 0"  # of a send; with acks=0 it has no offset
 FOREVER_MS = 1 << 62
 BUCKET_BITS = 12  # offsets whose digests are compared as one
+FARTHEST = 1 << 32  # offsets of which all buckets are listed: a log may have gaps of any size
 
 # state of a log record; those of spark_validation.segments.walk
 VISIBLE, ABORTED, OPEN, CONTROL = 0, 1, 2, 3

@@ -58,6 +58,7 @@ TIMED = {
     ownership.AFTER,
     ownership.BEFORE,
     stable_reads.ABOVE,
+    stable_reads.WITHIN,
     deletions.SERVED,
     delays.EARLY,
     shares.HELD,
@@ -160,9 +161,10 @@ class Judge:
                 self.take(delivery.missing_reads(evidence, beside))
                 self.take(delivery.aborted_by_log(beside))
                 if evidence.records_removed:
-                    self.take(
-                        delivery.reads_unlike_sends(evidence, delivery.reads_of_removed(evidence, beside))
-                    )
+                    taken = delivery.reads_of_removed(evidence, beside)
+                    self.take(delivery.reads_unlike_sends(evidence, taken))
+                    if evidence.topics(compacted=True):
+                        self.take(compaction.seen_and_gone(evidence, taken))
                 self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
             back = delivery.stepping_back(evidence).persist(KEPT)
@@ -206,6 +208,8 @@ class Judge:
                     self.take(partial_transactions.contradictions(evidence, doubts))
         else:
             self.verdict.skip("V11", "no transactional producer in the run")
+            if evidence.source == "segments" and (held := watermarks.held_back(evidence)) is not None:
+                self.take(held)
         if evidence.topics("copied") and not evidence.rows("copies").isEmpty():
             with self.step("copies"):
                 self.take(transactions.copies(evidence))

@@ -9,7 +9,7 @@ from spark_validation.checks.delivery import READER
 from spark_validation.checks.group_coverage import spans
 from spark_validation.checks.groups import GROUP
 from spark_validation.digests import BUCKET
-from spark_validation.evidence import BUCKET_BITS, CONTROL, PLACE, VISIBLE, Evidence, bucket
+from spark_validation.evidence import BUCKET_BITS, CONTROL, FARTHEST, PLACE, VISIBLE, Evidence, bucket
 
 SKIPPED = "skipped at the start of its assignment"
 
@@ -24,7 +24,7 @@ def skipped(evidence: Evidence) -> DataFrame:
     near = begun_above(evidence).persist(StorageLevel.DISK_ONLY)  # read twice
     if near.isEmpty():
         return findings(near, "V08", SKIPPED, F.lit(None))
-    last = F.col("first") - 1
+    last = F.least(F.col("first") - 1, F.col("start_offset") + FARTHEST)
     spread = F.sequence(F.shiftright("start_offset", BUCKET_BITS), F.shiftright(last, BUCKET_BITS))
     near = near.withColumn("bucket", F.explode(spread))
     log = evidence.log.where(F.col("state") != CONTROL).withColumn("bucket", bucket())

@@ -162,7 +162,8 @@ def spans(evidence: Evidence) -> DataFrame:
     first = begun.unionByName(reading.drop("seen_ns")).groupBy(*GROUP).agg(F.min("first").alias("first"))
     last = counted_commits(evidence).select(*GROUP, F.col("offset").alias("until"))
     last = last.unionByName(silent(evidence, reading)).groupBy(*GROUP).agg(F.max("until").alias("until"))
-    views = isolation.groupBy("group").agg(F.bool_and("committed").alias("committed"))
+    # a member that reads committed records is not given those of the others
+    views = isolation.groupBy("group").agg(F.bool_or("committed").alias("committed"))
     whole = first.join(last, GROUP).join(views, "group").join(ends, ["topic", "partition"], "left")
     # below the log's start no reader gets what a segment may still hold
     whole = whole.withColumn("first", F.greatest("first", F.coalesce("log_start", F.lit(0))))

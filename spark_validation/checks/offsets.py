@@ -4,13 +4,34 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks.batches import SOUND
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import Evidence, bucket
+from spark_validation.segments.ranges import newest_segments
+
+
+def last_offsets(evidence: Evidence, digests: DataFrame) -> DataFrame:
+    """topic, partition, last: the highest offset of its log.
+
+    A cleaner may take the last records of a closed segment. So of a compacted topic that of a batch
+    without records counts, and the one below an empty newest segment.
+    """
+    last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
+    compacted = evidence.topics(compacted=True)
+    if not compacted or evidence.batches is None:
+        return last
+    newest = newest_segments(evidence.data_dirs, compacted)
+    rows = [(*place, base - 1) for place, base in newest.items()]
+    below = evidence.table(rows, "topic string, partition int, last bigint")
+    headers = evidence.batches.where((F.col("fault") == SOUND) & F.col("topic").isin(compacted))
+    headers = headers.select("topic", "partition", F.col("last_offset").alias("last"))
+    every = last.unionByName(below).unionByName(headers)
+    return every.groupBy("topic", "partition").agg(F.max("last").alias("last"))
 
 
 def cut_off(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """Partitions that end below the high watermark that the broker named before."""
-    last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
+    last = last_offsets(evidence, digests)
     ends = evidence.ends.where("high_watermark > start_offset").join(last, ["topic", "partition"], "left")
     ends = ends.where(F.col("topic").isin([topic.name for topic in evidence.run.topics]))
     if evidence.source != "segments":  # the last offset may be a marker's, which the connector does not show

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks.offsets import last_offsets
 from spark_validation.evidence import Evidence
 from spark_validation.segments import layout
 from spark_validation.segments.ranges import partition_folders
@@ -90,12 +91,14 @@ def log_starts(evidence: Evidence) -> DataFrame:
 
 def checkpointed(evidence: Evidence) -> DataFrame:
     """V15: the log directory's own file has a log start above that of the run, though nothing
-    removes records by age or size."""
+    removes records by age or size, or above the log's end."""
     rows = [(*place, offset) for place, offset in checkpoint(evidence, CHECKPOINT).items()]
     named = evidence.table(rows, "topic string, partition int, offset bigint")
     still = F.expr("expired_ms") == NEVER
-    above = limits(evidence).where(still & ~F.col("by_size")).join(named, ["topic", "partition"])
-    above = above.where("offset > start_offset and offset > deleted")
+    ends = evidence.ends.select("topic", "partition", "high_watermark")
+    above = limits(evidence).join(named, ["topic", "partition"]).join(ends, ["topic", "partition"])
+    moved = still & ~F.col("by_size") & F.expr("offset > start_offset and offset > deleted")
+    above = above.where(moved | F.expr("offset > high_watermark"))
     detail = F.concat_ws(" ", F.lit(f"{CHECKPOINT}, the run has"), "start_offset")
     return findings(above, "V15", "checkpoint above the log start", detail)
 
@@ -110,7 +113,7 @@ def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
     kept = evidence.run.broker == "kbroker" or any(
         (Path(data_dir) / STORE).exists() for data_dir in evidence.data_dirs
     )
-    last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
+    last = last_offsets(evidence, digests)
     rows = [
         (*place, offset, name, kind)
         for name, kind in BEYOND.items()
@@ -157,10 +160,10 @@ def offsets_in(path: Path) -> dict[tuple[str, int], int]:
 
 
 def entries_in(path: Path) -> list[tuple[tuple[str, int] | None, int]]:
-    """Entries of a checkpoint file, and (None, line) for each line that is no entry, or the one
-    after the last where there are not as many as it says; nothing without the file, and of an empty
-    one: Apache Kafka creates each at its start, and writes that of the cleaner when it has
-    cleaned."""
+    """Entries of a checkpoint file, and (None, line) for each line that is no entry, or that of a
+    partition which has one, or the one after the last where there are not as many as it says;
+    nothing without the file, and of an empty one: Apache Kafka creates each at its start, and
+    writes that of the cleaner when it has cleaned."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -169,10 +172,14 @@ def entries_in(path: Path) -> list[tuple[tuple[str, int] | None, int]]:
         return []
     lines = content.decode(errors="replace").splitlines()
     found: list[tuple[tuple[str, int] | None, int]] = []
+    known = set()
     for n, line in enumerate(lines[2:], 2):
         parts = line.split()
-        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
-            found.append(((parts[0], int(parts[1])), int(parts[2])))
+        numbers = [int(part) for part in parts[1:] if part.isdecimal()]
+        whole = len(parts) == 3 and len(numbers) == 2 and max(numbers) < layout.OFFSETS
+        if whole and (parts[0], numbers[0]) not in known:
+            known.add((parts[0], numbers[0]))
+            found.append(((parts[0], numbers[0]), numbers[1]))
         elif parts:
             found.append((None, n))
     if lines[:2] != ["0", str(len(found))]:

@@ -37,29 +37,36 @@ def contradictory(evidence: Evidence) -> DataFrame:
 
 def last_stable(evidence: Evidence) -> DataFrame:
     """V11: the last stable offset lies above an open record; V10: it is held back and no record
-    there was open.
-
-    A transaction that was open when the ends were asked for may have ended since, by a marker above
-    the high watermark.
-    """
-    data = evidence.log.where(F.col("topic").isin(evidence.topics()) & (F.col("state") != CONTROL))
+    there was open."""
     ends = evidence.ends.where(F.col("topic").isin(evidence.topics()))
-    begun = data.where(F.col("state") == OPEN).groupBy("topic", "partition")
+    begun = data_of(evidence).where(F.col("state") == OPEN).groupBy("topic", "partition")
     begun = begun.agg(F.min_by(F.struct("offset", "producer", "seq"), "offset").alias("first"))
     high = begun.join(ends, ["topic", "partition"]).where("first.offset < last_stable_offset")
     high = high.select("topic", "partition", "first.*", "last_stable_offset")
     detail = F.concat_ws(" ", F.lit("last stable offset"), "last_stable_offset")
     found = findings(high, "V11", "last stable offset above an open record", detail)
-    if all(
-        end.last_stable_offset >= end.high_watermark
-        for ends_of in evidence.run.ends.values()
-        for end in ends_of.values()
-    ):
-        return found
+    held = held_back(evidence)
+    return found if held is None else found.unionByName(held)
+
+
+def held_back(evidence: Evidence) -> DataFrame | None:
+    """V10: the last stable offset lies below the high watermark, and no record there was open; None
+    where it lies below nowhere. Also of a run without transactions.
+
+    A transaction that was open when the ends were asked for may have ended since, by a marker above
+    the high watermark.
+    """
+    every = (end for ends_of in evidence.run.ends.values() for end in ends_of.values())
+    if all(end.last_stable_offset >= end.high_watermark for end in every):
+        return None
+    ends = evidence.ends.where(F.col("topic").isin(evidence.topics()))
     held = ends.where("last_stable_offset < high_watermark").withColumn("offset", F.col("last_stable_offset"))
-    there = data.where(F.col("state").isin(OPEN) | (F.col("marker") >= 0)).select(*PLACE, "state", "marker")
-    beside = held.join(there, PLACE, "left")
+    there = data_of(evidence).where(F.col("state").isin(OPEN) | (F.col("marker") >= 0))
+    beside = held.join(there.select(*PLACE, "state", "marker"), PLACE, "left")
     for_nothing = beside.where(f"state is null or (state <> {OPEN} and marker < high_watermark)")
-    return found.unionByName(
-        findings(for_nothing, "V10", "last stable offset held back by nothing", F.lit(None))
-    )
+    return findings(for_nothing, "V10", "last stable offset held back by nothing", F.lit(None))
+
+
+def data_of(evidence: Evidence) -> DataFrame:
+    """Records of producers in topics whose logs are whole."""
+    return evidence.log.where(F.col("topic").isin(evidence.topics()) & (F.col("state") != CONTROL))

@@ -98,6 +98,11 @@ def cross_offsets(made: list[Made]) -> list[Made]:
     return [made[0], made[1]._replace(delta=2), made[2]._replace(delta=1), *made[3:]]
 
 
+def repeat_offset(made: list[Made]) -> list[Made]:
+    """The third record has the offset of the second one."""
+    return change(delta=1)(made)
+
+
 def of_another_run(value: bytes) -> bytes:
     """The same record, with the number of another run and a checksum that fits."""
     return sealed(value[4:8] + (RUN + 1).to_bytes(4) + value[12:])
@@ -177,6 +182,18 @@ BATCH_MUTATIONS: tuple[Mutation, ...] = (
             (V07, "offsets of records wrong"): 1,
         },
     ),
+    Mutation(
+        "offset-twice",
+        "idempotent",
+        rewritten(repeat_offset),
+        {
+            ("V01", "nothing at its offset"): 1,
+            (V02, "another record"): 1,
+            (V03, "not in the log"): READERS,
+            DIVERGED: READERS,
+            (V07, "offsets of records wrong"): 1,
+        },
+    ),
     Mutation("key-null", "idempotent", rewritten(change(key=None)), OTHER_KEY),
     Mutation("key-empty", "idempotent", rewritten(change(key=b"")), OTHER_KEY),
     Mutation("value-null", "idempotent", rewritten(change(value=None)), ALTERED),
@@ -213,6 +230,7 @@ BATCHES: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "values-swapped": (V02, {(0, FIRST + 1), (0, FIRST + 2)}),
     "twice-within": ("V04", THIRD),
     "offsets-crossed": (V02, {(0, FIRST + 1), (0, FIRST + 2)}),
+    "offset-twice": ("V01", THIRD),
     "key-null": (V02, THIRD),
     "key-empty": (V02, THIRD),
     "value-null": (V02, THIRD),

@@ -13,6 +13,7 @@ from tests.spark_validation.hidden_mutations import HIDDEN
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.owner_mutations import OWNER_MUTATIONS, OWNERS
 from tests.spark_validation.snapshot_mutations import SNAPSHOT_MUTATIONS, SNAPSHOTS
+from tests.spark_validation.subtle_mutations import SUBTLE, SUBTLE_MUTATIONS
 from tests.spark_validation.world import BATCH, MS, Topic, commit_row
 from tests.spark_validation.wrong_client_mutations import WRONG_CLIENT_MUTATIONS, WRONG_CLIENTS
 
@@ -79,6 +80,7 @@ OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
     *OWNER_MUTATIONS,
     *GONE_SINCE_MUTATIONS,
     *SNAPSHOT_MUTATIONS,
+    *SUBTLE_MUTATIONS,
     Mutation("above-open", "transactional", end_late(0), {("V11", ABOVE): 2 * BATCH}),  # to two readers
     Mutation("clean-timed-out", "transactional", end_late(31_000), {}),  # the broker ended it by itself
     Mutation("given-after-end", "idempotent", give_back(2), {("V08", AFTER): 2}),
@@ -108,6 +110,7 @@ OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "coordinator-ahead": ("V07", {(0, 2 * (BATCH + 1) + BATCH)}),
     "commit-above": ("V09", {(0, 63)}),
     **SNAPSHOTS,
+    **SUBTLE,
     **WRONG_CLIENTS,
     **OWNERS,
     **GONE_SINCE,

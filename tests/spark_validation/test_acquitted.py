@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 from pyspark.sql import SparkSession
 
 from loadtest.history import AssignmentEvent, ShareAck
-from spark_validation.checks import delivery, membership, ownership, shares
+from spark_validation.checks import delivery, group_coverage, membership, ownership, shares
 from spark_validation.evidence import Evidence
 from spark_validation.opening import open_evidence
 from tests.spark_validation.owner_mutations import assign_what_is_not_there, hand_over, refuse_what_was_held
@@ -189,3 +189,15 @@ def test_locks_and_limits_of_share_groups_are_those_of_the_run(
     change(tmp_path / "run" / "run.json", settings=settings)
     with opened(tmp_path) as evidence:
         assert {row["kind"] for row in shares.repeated(evidence).collect()} == found
+
+
+def test_a_group_of_both_isolation_levels_need_not_be_given_what_was_aborted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = clean("calm", 1, "transactional")
+    other = topic.reader + 6
+    topic.members[other] = topic.group, topic.name
+    write(tmp_path, [topic])
+    change(tmp_path / "run" / "clients" / f"c{other:06d}.json", isolation="read_uncommitted")
+    with opened(tmp_path) as evidence:
+        assert group_coverage.undelivered(evidence).collect() == []

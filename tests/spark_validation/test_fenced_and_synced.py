@@ -17,8 +17,10 @@ from loadtest.run import Deletion
 from spark_validation import digests
 from spark_validation.checks import deletions, fencing, retention, shares, topic_ids
 from spark_validation.evidence import Evidence
+from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
 from tests.spark_validation.share_mutations import share
+from tests.spark_validation.subtle_mutations import compact_all_but_an_empty_segment
 from tests.spark_validation.world import START_NS, Topic, clean
 from tests.spark_validation.world_files import write
 
@@ -89,6 +91,34 @@ def test_a_log_that_ends_below_a_checkpoint(
         assert retention.unreadable(evidence).collect() == []
     assert [(row["partition"], row["offset"]) for row in rows] == found
     assert {row["kind"] for row in rows} <= {retention.BEYOND[name]}
+
+
+@pytest.mark.parametrize(("above", "found"), [(0, []), (1, [(0, 60)])])
+def test_a_cleaner_may_take_the_last_records_below_an_empty_segment(
+    tmp_path: Path, spark: SparkSession, above: int, found: list[tuple[int, int]]
+) -> None:
+    topic = clean("calm", 1)
+    compact_all_but_an_empty_segment(topic)
+    assert topic.log[0][-1].end == 59
+    write(tmp_path, [topic])
+    (tmp_path / "data" / retention.RECOVERY).write_text(f"0\n1\ncalm 0 {60 + above}\n")
+    with opened(tmp_path) as evidence:
+        rows = retention.synced(evidence, digests.log_digests(evidence)).collect()
+    assert [(row["partition"], row["offset"]) for row in rows] == found
+
+
+@pytest.mark.parametrize(("stable", "found"), [(20, [(0, 20)]), (-1, [])])
+def test_nothing_holds_back_a_last_stable_offset_in_a_run_without_transactions(
+    tmp_path: Path, spark: SparkSession, stable: int, found: list[tuple[int, int]]
+) -> None:
+    topic = clean("calm", 1)
+    topic.last_stable = stable
+    write(tmp_path, [topic])
+    with opened(tmp_path) as evidence:
+        judge = Judge(evidence)
+        judge.judge_transactions()
+    rows = judge.verdict.results["V10"].convicting
+    assert [(row["partition"], row["offset"]) for row in rows] == found
 
 
 @pytest.mark.parametrize(("broker", "store"), [("kbroker", False), ("unknown", True)])

@@ -36,6 +36,7 @@ COUNTED = {
     "swapped-plain",
     "shared-begins-late",
     "replaced-since",
+    "gone-with-killed",
     *CUT,
     *REPEATS,
 }

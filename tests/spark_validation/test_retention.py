@@ -23,6 +23,8 @@ from spark_validation.checks.retention import entries_in, offsets_in
         ("0\n1\na 0 -5\n", [(None, 2)]),
         ("0\n2\na 0 5\na 0\n", [(("a", 0), 5), (None, 3)]),
         ("0\n1\na x 5\n", [(None, 2)]),
+        ("0\n1\na 0 99999999999999999999\n", [(None, 2)]),
+        ("0\n3\na 0 5\nb 0 5\na 0 6\n", [(("a", 0), 5), (("b", 0), 5), (None, 4)]),
     ],
 )
 def test_lines_that_are_no_entries_are_named(

@@ -4,6 +4,8 @@ from copy import deepcopy
 
 from kbroker.protocol.records import ControlType
 from loadtest.record import MEANT_TO_ABORT
+from spark_validation.checks.producer_ids import RENUMBERED
+from spark_validation.checks.stable_reads import WITHIN
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import (
     BATCH,
@@ -199,7 +201,11 @@ TRANSACTION_MUTATIONS: tuple[Mutation, ...] = (
         "committed-by-the-next",
         "transactional",
         commit_with_the_next_life,
-        {("V11", "one marker ended two producers' records"): 1},
+        {
+            ("V11", "one marker ended two producers' records"): 1,
+            ("V11", WITHIN): 2 * BATCH,  # two readers had them long before that marker
+            ("V07", RENUMBERED): 1,  # the other life has a transactional id of its own
+        },
     ),
     Mutation(
         "ended-otherwise",
