@@ -94,7 +94,7 @@ def unreported(evidence: Evidence, sends: DataFrame) -> DataFrame:
 
 def seen_and_gone(evidence: Evidence, given: DataFrame) -> DataFrame:
     """V16: a record that was not acknowledged and that readers had, which is gone: though the log
-    holds none of its key above it, or too early. given: of delivery.taken_away.
+    holds none of its key above it, or too early. given: of delivery.reads_of_removed.
 
     What was acknowledged is `last_values`' and `too_early`'s. A tombstone may go by itself, and an
     aborted record, which a reader of uncommitted ones may have had.
