@@ -156,6 +156,14 @@ def topics_of(group: GroupSummary) -> list[str]:
     return sorted({*group.offsets, *_whole(group)})
 
 
+def topics_read(group: GroupSummary) -> list[str]:
+    """Topics with a committed offset or a member, sorted; also those of a share group, which
+    commits none, and for which nothing counts."""
+    return sorted({*group.offsets, *group.subscribed})
+
+
 def _whole(group: GroupSummary) -> frozenset[str]:
     """Topics of which all partitions count."""
+    if group.kind == "share":
+        return frozenset()
     return whole_topics(group.offsets, group.subscribed, group.members)

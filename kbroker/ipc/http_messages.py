@@ -13,7 +13,7 @@ class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
 class GroupSummary(Struct, frozen=True, array_like=True):
     """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed,
     by topic and partition. dead_letters: written for it, by the topic of their originals.
-    subscribed: topics that its members read, of a classic or consumer group."""
+    subscribed: topics that its members read, and those that a share group has shared before."""
 
     group_id: str
     kind: str

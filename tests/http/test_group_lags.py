@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.http.group_lags import LogRanges
+from kbroker.http.group_lags import LogRanges, topics_read
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
 from tests.http.scene import Scene
@@ -51,6 +51,15 @@ def test_a_group_lags_by_the_records_after_its_offsets(
         assert ranges.lag_without_commit(requested, row.topic, row.partition) == row.lag
     by_partition = [ranges.lag(*place) or 0 for _, *place in ranges.positions([requested], 99)]
     assert sum(by_partition) == (lag or 0)
+
+
+def test_a_share_group_reads_its_topics_and_no_record_of_them_counts(scene: Scene) -> None:
+    """It commits no offsets: all records would count from the log start."""
+    sharing = GroupSummary("team", "share", "Stable", 1, {}, {}, ("orders", "mail"))
+    ranges = LogRanges(scene.shared, scene.view.directory)
+    assert topics_read(sharing) == ["mail", "orders"]
+    assert ranges.group_lag(sharing) is None
+    assert ranges.uncommitted([sharing], 99) == ([], 0)
 
 
 def test_partitions_without_an_offset_are_bounded_and_those_with_the_largest_lag(scene: Scene) -> None:

@@ -261,7 +261,7 @@ class ClassicGroup(Group):
             name = self.protocol_name
             self.subscribed_topics = subscribed_topics(m.metadata(name) for m in self.members.values())
 
-    def topics_of_members(self) -> Collection[str]:
+    def topics_read(self) -> Collection[str]:
         return self.subscribed_topics or ()
 
     def is_subscribed_to(self, topic: str) -> bool:

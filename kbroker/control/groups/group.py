@@ -44,8 +44,9 @@ class Group(ABC):
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic: its offsets then neither expire nor may be deleted."""
 
-    def topics_of_members(self) -> Collection[str]:
-        """Topics that members subscribe to, if the group commits offsets and they are known."""
+    def topics_read(self) -> Collection[str]:
+        """Topics that the members read, if they are known; of a share group also those that it has
+        shared before."""
         return ()
 
     @abstractmethod

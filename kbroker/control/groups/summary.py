@@ -47,7 +47,7 @@ def existing(view: TopicView, names: Collection[str]) -> list[str]:
 
 
 def _summary(table: GroupTable, shared: SharePartitions, group: Group) -> GroupSummary:
-    topics = tuple(existing(table.topics, group.topics_of_members()))
+    topics = tuple(existing(table.topics, group.topics_read()))
     return GroupSummary(
         group.group_id,
         group.TYPE,

@@ -158,7 +158,12 @@ def test_a_streams_group_shows_its_tasks_as_partitions(page: Page, members: None
     assert "Reset offsets" not in page.buttons()
 
 
-def test_a_topic_shows_the_groups_that_read_it(page: Page, members: None) -> None:
+@pytest.mark.parametrize(
+    ("topic", "readers"), [("orders", "billing,new-consumer"), ("tasks", "new-share,new-streams")]
+)
+def test_a_topic_shows_the_groups_of_every_kind_that_read_it(
+    page: Page, members: None, topic: str, readers: str
+) -> None:
     names = "[...document.querySelectorAll('main tbody [data-title=Group]')].map(e => e.textContent)"
-    page.show("topics/orders/groups")
-    page.browser.wait(f'JSON.stringify({names}.sort()) === \'["billing","new-consumer"]\'')
+    page.show(f"topics/{topic}/groups")
+    page.browser.wait(f"{names}.sort().join() === '{readers}'")

@@ -255,7 +255,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
     # --- offsets and deletion
 
-    def topics_of_members(self) -> Collection[str]:
+    def topics_read(self) -> Collection[str]:
         return self.subscriptions
 
     def is_subscribed_to(self, topic: str) -> bool:

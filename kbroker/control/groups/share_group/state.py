@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002 (a share group answers most methods of Group without their arguments)
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import ClassVar
 
@@ -133,6 +134,9 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return found
 
     # --- offsets and deletion
+
+    def topics_read(self) -> Collection[str]:
+        return {*self.subscriptions, *(topic.name for topic in paced(self.shared.values()))}
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions

@@ -1,7 +1,7 @@
 """State of a streams group: members, target assignment, topology, and holders of tasks."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -102,6 +102,9 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
                 del self._active_holder[task]
 
     # --- offsets and deletion
+
+    def topics_read(self) -> Collection[str]:
+        return () if self.is_empty or self.topology is None else self.topology.inputs()
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.is_empty or self.topology is None:

@@ -48,6 +48,13 @@ class Topology(Struct, frozen=True):
     epoch: int
     subtopologies: Mapping[str, Subtopology]
 
+    def inputs(self) -> frozenset[str]:
+        """Every topic it reads."""
+        found: set[str] = set()
+        for each in paced(self.subtopologies.values()):
+            found |= each.inputs
+        return frozenset(found)
+
     def required_topics(self) -> frozenset[str]:
         """Every topic it reads or keeps state in."""
         found: set[str] = set()

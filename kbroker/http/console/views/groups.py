@@ -9,7 +9,7 @@ from kbroker.http.console.request import Request
 from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
 from kbroker.http.console.visible import Visible
-from kbroker.http.group_lags import LogRanges, topics_of
+from kbroker.http.group_lags import LogRanges, topics_read
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
@@ -83,7 +83,7 @@ def groups(request: Request) -> dict[str, Any]:
                 "state": group.group_state,
                 "members": seen.members if seen else None,
                 "lag": _lag_in(lags[group.group_id], counted) if seen else None,
-                "topics": topics_of(seen) if seen else [],
+                "topics": topics_read(seen) if seen else [],
             }
         )
     if request["sort"] == "lag":
@@ -100,7 +100,7 @@ def _readers(found: list[Any], known: Mapping[str, GroupSummary], topics: Collec
     return [
         group
         for group in found
-        if (seen := known.get(group.group_id)) is not None and set(topics_of(seen)) & set(topics)
+        if (seen := known.get(group.group_id)) is not None and set(topics_read(seen)) & set(topics)
     ]
 
 

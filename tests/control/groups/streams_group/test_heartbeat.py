@@ -52,6 +52,14 @@ def test_the_first_assignment_waits_for_more_members_and_for_internal_topics() -
     assert one.epoch == two.epoch == group_of(kafka).group_epoch
 
 
+def test_a_group_reads_the_inputs_of_its_subtopologies_while_it_has_members() -> None:
+    kafka = application()
+    one = Process(kafka, "one")
+    assert set(group_of(kafka).topics_read()) == {"lines", "words"}
+    one.leave()
+    assert not group_of(kafka).topics_read()
+
+
 def test_a_full_group_lets_no_member_join_also_not_again() -> None:
     kafka = application(settings=GroupSettings(streams_max_size=1))
     one = Process(kafka, "one")
