@@ -42,6 +42,8 @@ def export() -> None:
 @app.command(
     epilog=examples(
         "kbroker export kraft data > kraft.properties",
+        "# with the listeners and settings of the broker",
+        "kbroker export kraft --properties server.properties data > kraft.properties",
         "kafka-server-start.sh kraft.properties",
         "# for an earlier Apache Kafka, with two log.dirs",
         "kbroker export kraft --kafka 3.9 /disk1/data /disk2/data",
@@ -53,6 +55,16 @@ def kraft(
         Release,
         typer.Option("--kafka", help="The release of Apache Kafka that will start on the directories."),
     ] = Release.V4_3,
+    properties: Annotated[
+        Path | None,
+        typer.Option(
+            "--properties",
+            metavar="FILE",
+            help="The broker's server.properties: its listeners and its other settings that Apache Kafka has are "
+            "printed, too, also passwords.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset
     and setting.
@@ -66,9 +78,11 @@ def kraft(
     if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
         which = "not a log directory of kbroker, or kbroker has not run on it yet"
         raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here: {which}")
+    given = None if properties is None else _read(properties)
     use_kernels()
-    from kbroker.control.kraft.export import ExportError, sample_properties
+    from kbroker.control.kraft.export import ExportError
     from kbroker.control.kraft.export import export as write
+    from kbroker.control.kraft.kafka_properties import kafka_properties
     from kbroker.control.store.choice import open_newest
 
     with ExitStack() as stack:
@@ -86,7 +100,21 @@ def kraft(
     say(f"{held}: {done.snapshot}")
     for left in done.left_out:
         say(f"left out, because Apache Kafka has no such setting: {left}")
-    print(sample_properties(done, log_dirs, node_id))
+    print(kafka_properties(done, log_dirs, node_id, given))
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The pairs of a server.properties that kbroker accepts. Raises UsageFailed."""
+    from kbroker.config.broker import BrokerConfig
+    from kbroker.config.properties import read
+    from kbroker.config.setting import ConfigError
+
+    try:
+        pairs = read(file)
+        BrokerConfig.load(pairs)
+    except ConfigError as error:
+        raise UsageFailed("; ".join(str(error).splitlines())) from None
+    return pairs
 
 
 def _locked(log_dirs: Sequence[str], stack: ExitStack) -> "list[LogDir]":

@@ -159,6 +159,7 @@ sed "s/\\"time_ms\\": *[0-9]*/\\"time_ms\\": $(date -d 2026-01-31T11:00:00Z +%s)
     "kbroker users add admin --offline": 'echo "log.dirs=$PWD/offline" > server.properties',
     "kbroker users remove alice --yes": "echo x | kbroker users add alice --password-file -",
     "kbroker serve server.properties": 'echo "log.dirs=$PWD/served" > server.properties',
+    "kbroker export kraft --properties": 'echo "log.dirs=$PWD/data" > server.properties',
     "kbroker export kraft --kafka 3.9": """
 cat > .two.sh <<< 'kbroker serve --override log.dirs=/disk1/data,/disk2/data \\
   --override listeners=PLAINTEXT://127.0.0.1:9092'

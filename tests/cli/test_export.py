@@ -67,3 +67,29 @@ def test_log_dirs_of_two_brokers_are_refused(
     assert run(["export", "kraft", stopped.path, str(other)]) == 1
     assert "name the log.dirs of one broker: these belong to 2" in capsys.readouterr().err
     assert not Path(stopped.path, FOLDER).exists()
+
+
+def test_the_listener_and_the_settings_of_the_broker_are_printed(
+    stopped: LogDir, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=PLAINTEXT://127.0.0.1:19092\nlog.retention.hours=7\nkbroker.write.caching=true\n"
+    )
+    assert run(["export", "kraft", "--properties", str(file), stopped.path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "listeners=PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:9093" in lines
+    assert "log.retention.hours=7" in lines
+    assert not [line for line in lines if line.startswith(("kbroker", "advertised"))]
+
+
+@pytest.mark.parametrize("text", [None, "listeners=nowhere", "log.dirs=/tmp\nnode.id=x"])
+def test_a_wrong_file_ends_the_export_before_it_writes(
+    stopped: LogDir, tmp_path: Path, text: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    if text is not None:
+        file.write_text(text)
+    assert run(["export", "kraft", "--properties", str(file), stopped.path]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not Path(stopped.path, FOLDER).exists()

@@ -216,32 +216,3 @@ def _features(stored: Mapping[str, int], known: Mapping[str, int]) -> Iterator[S
 
 def _uuid(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
-
-
-def sample_properties(exported: Exported, log_dirs: Sequence[str], node_id: int) -> str:
-    """A server.properties with which Apache Kafka starts on the log dirs as broker and controller
-    in one."""
-    lines = [
-        "# Apache Kafka on the log dirs of a kbroker: one node, broker and controller. Take over further settings of",
-        "# the broker's server.properties (listeners, retention, limits) as they are, but for those named kbroker.*.",
-        "process.roles=broker,controller",
-        f"node.id={node_id}",
-        f"controller.quorum.voters={node_id}@127.0.0.1:9093",
-        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-        "advertised.listeners=PLAINTEXT://127.0.0.1:9092",
-        "controller.listener.names=CONTROLLER",
-        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        f"log.dirs={','.join(log_dirs)}",
-        f"metadata.log.dir={exported.snapshot.parent.parent}",
-    ]
-    lines += [
-        f"{name}=1"
-        for name in (
-            "offsets.topic.replication.factor",
-            "transaction.state.log.replication.factor",
-            "transaction.state.log.min.isr",
-            "share.coordinator.state.topic.replication.factor",
-            "share.coordinator.state.topic.min.isr",
-        )
-    ]
-    return "\n".join(lines)
