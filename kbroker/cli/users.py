@@ -133,7 +133,8 @@ def _alter(broker: Connection, user: str, changes: Mapping[Mechanism, Any], verb
     done: list[str] = []
     try:
         for mechanism, change in changes.items():
-            for future in broker.admin().alter_user_scram_credentials([change]).values():
+            answers = broker.admin().alter_user_scram_credentials([change], request_timeout=broker.timeout_s)
+            for future in answers.values():
                 result_of(future, f"user {user}: {mechanism.value}")
             done.append(mechanism.value)
     finally:

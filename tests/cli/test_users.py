@@ -46,8 +46,10 @@ def test_a_refused_change_does_not_hide_those_before_it(
             answer.set_exception(CommandFailed("no"))
         else:
             answer.set_result(None)
-    admin = SimpleNamespace(alter_user_scram_credentials=lambda changes: {"ann": answers[changes[0]]})
-    broker: Any = SimpleNamespace(admin=lambda: admin)
+    admin = SimpleNamespace(
+        alter_user_scram_credentials=lambda changes, request_timeout: {"ann": answers[changes[0]]}
+    )
+    broker: Any = SimpleNamespace(admin=lambda: admin, timeout_s=15.0)
     changes = {Mechanism.SHA_256: 0, Mechanism.SHA_512: 1}
     if refused < len(answers):
         with pytest.raises(CommandFailed, match="no"):
@@ -56,6 +58,23 @@ def test_a_refused_change_does_not_hide_those_before_it(
         _alter(broker, "ann", changes, "set")
     lines = ["", "user ann: SCRAM-SHA-256 set\n", "user ann: SCRAM-SHA-256, SCRAM-SHA-512 set\n"]
     assert capsys.readouterr().err == lines[refused]
+
+
+def test_a_change_waits_for_an_answer_as_long_as_timeout_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """librdkafka alone waits for a minute."""
+    waits: list[float] = []
+    done: Future[None] = Future()
+    done.set_result(None)
+
+    def alter(_: object, request_timeout: float = 60.0) -> dict[str, Future[None]]:
+        waits.append(request_timeout)
+        return {"ann": done}
+
+    admin = SimpleNamespace(alter_user_scram_credentials=alter)
+    broker: Any = SimpleNamespace(admin=lambda: admin, timeout_s=0.5)
+    _alter(broker, "ann", {Mechanism.SHA_256: 0}, "set")
+    assert waits == [0.5]
+    assert capsys.readouterr().err == "user ann: SCRAM-SHA-256 set\n"
 
 
 def test_a_name_that_http_basic_cannot_carry_is_reported(cli: Shell) -> None:
