@@ -133,8 +133,16 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def refuse_oauth(settings: Mapping[str, str]) -> None:
+    """Raises UsageFailed for a login that kafka-python would try in vain until its timeout."""
+    protocol = settings.get("security.protocol", "").upper()
+    if protocol.startswith("SASL") and settings.get("sasl.mechanism") == "OAUTHBEARER":
+        raise UsageFailed("sasl.mechanism=OAUTHBEARER: this command can log in with PLAIN and SCRAM only")
+
+
 def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Translate librdkafka's security settings to arguments of kafka-python's clients."""
+    """Translate librdkafka's security settings to arguments of kafka-python's clients. Raises
+    OSError for a file that cannot be used."""
     found: dict[str, Any] = {
         ours: settings[key] for key, ours in _KAFKA_PYTHON.items() if settings.get(key) is not None
     }
@@ -142,6 +150,11 @@ def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
         found["security_protocol"] = found["security_protocol"].upper()
     if settings.get("ssl.endpoint.identification.algorithm") == "none":
         found["ssl_check_hostname"] = False
+    if found.get("security_protocol", "").endswith("SSL"):
+        from kbroker.cli.client_tls import context_of, needs_context
+
+        if needs_context(settings):
+            found["ssl_context"] = context_of(settings)
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbroker.cli.client_properties import to_kafka_python
+from kbroker.cli.client_properties import refuse_oauth, to_kafka_python
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, explain
 from kbroker.cli.listener_probe import refusal
 from kbroker.cli.refusals import Refusals
@@ -101,11 +101,13 @@ class Connection:
         return producer
 
     def kafka_python_admin(self) -> Any:
-        """kafka-python's admin client, connected; use it in `with`. Raises Unreachable."""
+        """kafka-python's admin client, connected; use it in `with`. Raises Unreachable,
+        UsageFailed."""
         logging.getLogger("kafka").addHandler(logging.NullHandler())
         logging.getLogger("kafka").propagate = False
         from kafka.admin import KafkaAdminClient
 
+        refuse_oauth(self.settings)
         self.reach()
         timeout_ms = int(self.timeout_s * 1000)
         settings = {"client_id": CLIENT_ID, **to_kafka_python(self.settings)}

@@ -67,7 +67,8 @@ The address is that of `--bootstrap`, else of `KBROKER_BOOTSTRAP`, else of `boot
 `--command-config` file.
 That file may use librdkafka's names and, of those of Java's clients, `security.protocol`, `sasl.mechanism`,
 `sasl.jaas.config` and the PEM
-forms of `ssl.truststore.location` and `ssl.keystore.location`.
+forms of `ssl.truststore.location` and `ssl.keystore.location`. Commands whose requests librdkafka lacks, such as
+`groups` and `quotas`, log in with PLAIN and SCRAM only.
 """
     for name, command in root.commands.items():
         inner = _commands_of(name, command)
