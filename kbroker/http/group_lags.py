@@ -12,6 +12,7 @@ from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.group_lag import record_lag, whole_topics
 
+SHARE_KIND = "share"
 NONE: Mapping[int, tuple[int, int]] = {}
 NO_OFFSETS: Mapping[int, int] = {}
 
@@ -120,7 +121,9 @@ class LogRanges:
 
     def topic_lags(self, group: GroupSummary) -> dict[str, int]:
         """Lag of a group by topic, for the topics that count, sorted; in time for the committed
-        offsets alone."""
+        offsets alone. Of a share group, control has counted it."""
+        if group.kind == SHARE_KIND:
+            return dict(sorted(group.share_lags.items()))
         whole = _whole(group)
         return {topic: self._topic_lag(group, topic, topic in whole) for topic in topics_of(group)}
 
@@ -158,12 +161,12 @@ def topics_of(group: GroupSummary) -> list[str]:
 
 def topics_read(group: GroupSummary) -> list[str]:
     """Topics with a committed offset or a member, sorted; also those of a share group, which
-    commits none, and for which nothing counts."""
+    commits none."""
     return sorted({*group.offsets, *group.subscribed})
 
 
 def _whole(group: GroupSummary) -> frozenset[str]:
     """Topics of which all partitions count."""
-    if group.kind == "share":
+    if group.kind == SHARE_KIND:
         return frozenset()
     return whole_topics(group.offsets, group.subscribed, group.members)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
-from kbroker.http.group_lags import NO_OFFSETS, LogRanges, Uncommitted
+from kbroker.http.group_lags import NO_OFFSETS, SHARE_KIND, LogRanges, Uncommitted
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
 from kbroker.http.shown_rows import ShownRows, largest
@@ -100,7 +100,9 @@ class GroupRows:
             [cold[group] for group in behind],
         )
         if families.kafka:
-            pairs = self._shown_sums.of(list(sums.items()), itemgetter(0), lambda pair: pair[1][1])
+            sharing = {group.group_id for group in groups if group.kind == SHARE_KIND}
+            committing = [pair for pair in sums.items() if pair[0][0] not in sharing]
+            pairs = self._shown_sums.of(committing, itemgetter(0), lambda pair: pair[1][1])
             by_topic = self._sums.of([pair for pair, _ in pairs])
             families.add_all(OF_GROUP + "current_offset_sum", by_topic, [offset for _, (offset, _) in pairs])
             families.add_all(OF_GROUP + "lag_sum", by_topic, [lag for _, (_, lag) in pairs])

@@ -13,7 +13,8 @@ class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
 class GroupSummary(Struct, frozen=True, array_like=True):
     """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed,
     by topic and partition. dead_letters: written for it, by the topic of their originals.
-    subscribed: topics that its members read, and those that a share group has shared before."""
+    subscribed: topics that its members read, and those that a share group has shared before.
+    share_lags: records that a share group has not finished, by topic."""
 
     group_id: str
     kind: str
@@ -22,6 +23,7 @@ class GroupSummary(Struct, frozen=True, array_like=True):
     offsets: dict[str, dict[int, int]]
     dead_letters: dict[str, int] = {}
     subscribed: tuple[str, ...] = ()
+    share_lags: dict[str, int] = {}
 
 
 class GroupsPage(Struct, frozen=True, array_like=True, tag=True):

@@ -222,7 +222,7 @@ def test_no_callback_of_many_filters_of_acls_takes_long(made: World, monkeypatch
 
 def test_metrics_ask_for_all_groups_in_pages(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = LongestCallback(monkeypatch)
-    shares: Any = SimpleNamespace(partitions=SimpleNamespace(letters_of=lambda *_: {}))
+    shares: Any = SimpleNamespace(partitions=SimpleNamespace(letters_of=lambda *_: {}, lags_of=lambda *_: {}))
 
     async def body(scene: Scene) -> None:
         groups(scene)

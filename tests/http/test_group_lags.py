@@ -53,12 +53,13 @@ def test_a_group_lags_by_the_records_after_its_offsets(
     assert sum(by_partition) == (lag or 0)
 
 
-def test_a_share_group_reads_its_topics_and_no_record_of_them_counts(scene: Scene) -> None:
+def test_a_share_group_lags_by_what_control_has_counted(scene: Scene) -> None:
     """It commits no offsets: all records would count from the log start."""
-    sharing = GroupSummary("team", "share", "Stable", 1, {}, {}, ("orders", "mail"))
+    sharing = GroupSummary("team", "share", "Stable", 1, {}, {}, ("orders", "mail"), {"orders": 7, "gone": 9})
     ranges = LogRanges(scene.shared, scene.view.directory)
     assert topics_read(sharing) == ["mail", "orders"]
-    assert ranges.group_lag(sharing) is None
+    assert ranges.lag_of_topics(sharing) == {"orders": 7}
+    assert ranges.group_lag(sharing) == 7
     assert ranges.uncommitted([sharing], 99) == ([], 0)
 
 

@@ -80,6 +80,21 @@ def test_partitions_without_a_commit_lag_from_their_log_start(scene: Scene) -> N
     )
 
 
+def test_a_share_group_has_a_lag_and_no_offsets(scene: Scene) -> None:
+    scene.shared.slots[scene.topic("orders")[0], Slot.HIGH_WATERMARK] = 100
+    scene.view.summaries = (
+        GroupSummary("team", "share", "Stable", 2, {}, {}, ("orders",), {"orders": 30}),
+        GroupSummary("billing", "classic", "Stable", 1, {"orders": {0: 60}}),
+    )
+    scrape = scene.scrape()
+    lags = {group: scrape.value("kbroker_group_lag_sum", group=group) for group in ("team", "billing")}
+    assert lags == {"team": 30, "billing": 40}
+    assert scrape.labels("kafka_consumergroup_current_offset_sum") == [
+        {"consumergroup": "billing", "topic": "orders"}
+    ]
+    assert {each["group"] for each in scrape.labels("kbroker_group_lag")} == {"billing"}
+
+
 def test_partitions_without_a_commit_are_bounded(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "3"})
     for slot in scene.topic("wide", 8):

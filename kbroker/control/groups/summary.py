@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.modern_group.subscriptions import FEW
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.control.services import Services
@@ -57,6 +58,7 @@ def _summary(table: GroupTable, shared: SharePartitions, group: Group) -> GroupS
             topic: {partition: committed.offset for partition, committed in paced(partitions.items())}
             for topic, partitions in table.offsets.of_group(group.group_id).items()
         },
-        shared.letters_of(group.group_id, topics) if group.TYPE == "share" else {},
+        shared.letters_of(group.group_id, topics) if isinstance(group, ShareGroup) else {},
         topics,
+        shared.lags_of(group.group_id, group.shared) if isinstance(group, ShareGroup) else {},
     )

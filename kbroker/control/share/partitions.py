@@ -301,6 +301,25 @@ class SharePartitions:
         stored = self._shard.get(key)
         return 0 if stored is None else stored.finished
 
+    def lags_of(self, group_id: str, shared: Shared) -> dict[str, int]:
+        """Records that a group has not finished, by topic; of partitions that are not loaded, have
+        no leader, or have not been fetched from, none count."""
+        found: dict[str, int] = {}
+        committed = self.reads_committed(group_id)
+        for topic_id, topic in paced(shared.items()):
+            for index in paced(topic.partitions):
+                key = ShareKey(group_id, topic_id, index)
+                stored = self._shard.get(key)
+                if stored is None or stored.start_offset < 0:
+                    continue
+                try:
+                    end = limit_of(self._broker, self.log_of(key), committed)
+                except KafkaError:
+                    continue
+                left = max(0, end - stored.start_offset - stored.finished)
+                found[topic.name] = found.get(topic.name, 0) + left
+        return found
+
     # --- settings of the group
 
     def limits(self, group_id: str) -> Limits:

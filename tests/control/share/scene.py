@@ -29,7 +29,7 @@ class Scene:
     left_to_fail: of the next letters."""
 
     def __init__(self, made: World, settings: dict[str, str] | None = None) -> None:
-        self.broker = made.broker
+        self.broker, self.shared = made.broker, made.shared
         self.events: list[str] = []
         self.left_to_fail = 0
         self.state_fails = False

@@ -18,6 +18,7 @@ from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeTy
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.ipc.clock import monotonic_ms
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import world
 from tests.control.share.scene import LETTER, STATE, Scene
@@ -116,6 +117,27 @@ def test_letters_of_a_group_begin_at_0_for_each_topic_of_its_members(play: Play)
         await scene.reject(await scene.taken(), 0, 3)
         assert scene.partitions.letters_of("team", ["orders", "new"]) == {"orders": 4, "new": 0}
         assert scene.partitions.letters_of("team", []) == {"orders": 4}
+
+    play(test)
+
+
+def test_the_lag_of_a_group_is_what_it_has_not_finished(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        shared = {
+            scene.key.topic_id: SharedTopic("orders", frozenset({0, 1})),
+            b"gone": SharedTopic("x", frozenset({0})),
+        }
+        assert scene.partitions.lags_of("team", shared) == {}, "no member has fetched"
+        partition = await scene.taken()
+        slot = scene.partitions.log_of(scene.key).slot
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 12
+        assert scene.partitions.lags_of("team", shared) == {"orders": 12}
+        await scene.end(partition, AcknowledgeType.ACCEPT, 2, 4)
+        assert scene.partitions.lags_of("team", shared) == {"orders": 9}
+        await scene.end(partition, AcknowledgeType.ACCEPT, 0, 1)
+        assert scene.partitions.lags_of("team", shared) == {"orders": 7}
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 3
+        assert scene.partitions.lags_of("team", shared) == {"orders": 0}, "the offset was set beyond the end"
 
     play(test)
 

@@ -167,3 +167,5 @@ def test_a_topic_shows_the_groups_of_every_kind_that_read_it(
     names = "[...document.querySelectorAll('main tbody [data-title=Group]')].map(e => e.textContent)"
     page.show(f"topics/{topic}/groups")
     page.browser.wait(f"{names}.sort().join() === '{readers}'")
+    if topic == "tasks":
+        page.browser.wait(f"{page.cell('#/groups/new-share', 'Lag in this topic')} === '0'")

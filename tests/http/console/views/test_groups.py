@@ -109,11 +109,12 @@ def test_the_groups_of_a_topic_are_those_that_read_it_with_their_lag_there(
     assert found["total"] == len(readers)
 
 
-def test_a_share_group_reads_a_topic_and_has_no_lag_there(
+def test_a_share_group_reads_a_topic_and_lags_there_by_what_it_has_not_finished(
     request_of: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(VALUES, "topic", "open")
-    summary = GroupSummary("mine", "share", "Stable", 1, {}, {}, ("open", "secret"))
+    lags = {"open": 20, "secret": 70}
+    summary = GroupSummary("mine", "share", "Stable", 1, {}, {}, ("open", "secret"), lags)
     monkeypatch.setattr(request_of.view, "summaries", (summary,))
     (row,) = groups(request_of)["groups"]
-    assert (row["group"], row["lag"], row["topics"]) == ("mine", None, ["open"])
+    assert (row["group"], row["lag"], row["topics"]) == ("mine", 20, ["open"])
