@@ -91,8 +91,11 @@ def parse(text: str) -> Live:
 
 
 def scrape(url: str, timeout_s: float = 5.0) -> Live:
-    """The page at `http://host:port/metrics`; `host:port` is enough. Raises NoMetrics."""
-    whole = url if "://" in url else f"http://{url}/metrics"
+    """The page at `http://host:port/metrics`; `host:port` is enough, and so is the URL of the
+    console. Raises NoMetrics."""
+    whole = url if "://" in url else f"http://{url}"
+    if not any(char in without_login(whole).partition("://")[2].rstrip("/") for char in "/?"):
+        whole = f"{whole.rstrip('/')}/metrics"
     if not whole.startswith(("http://", "https://")):
         raise NoMetrics(f"{without_login(whole)}: neither http nor https")
     try:
@@ -105,7 +108,10 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
         if isinstance(reason, ssl.SSLCertVerificationError):
             text, hint = reason.verify_message, "SSL_CERT_FILE=FILE names the certificates to trust"
         raise NoMetrics(f"{without_login(whole)}: {text}; {hint}") from error
-    return parse(page)
+    try:
+        return parse(page)
+    except NoMetrics as error:
+        raise NoMetrics(f"{without_login(whole)}: {error}") from error
 
 
 def _request(url: str) -> urllib.request.Request:

@@ -57,6 +57,25 @@ def test_a_page_that_is_not_kbrokers_is_refused(text: str) -> None:
         parse(text)
 
 
+def test_a_page_that_is_not_kbrokers_is_named() -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/other"
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(NoMetrics, match=re.escape(f"{address}: ")):
+            scrape(address)
+        thread.join()
+
+
 def test_an_address_that_does_not_answer_is_named() -> None:
     with pytest.raises(NoMetrics, match=r"127\.0\.0\.1:1"):
         scrape("127.0.0.1:1")
@@ -64,7 +83,10 @@ def test_an_address_that_does_not_answer_is_named() -> None:
         scrape("file:///etc/passwd")
 
 
-def test_host_and_port_are_enough() -> None:
+@pytest.mark.parametrize(
+    "given", ["{}", "{}/", "http://{}", "http://{}/", "http://ann:a@{}/", "{}/metrics", "http://{}/metrics"]
+)
+def test_host_and_port_are_enough_and_so_is_the_url_of_the_console(given: str) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/metrics" else 404)
@@ -77,7 +99,7 @@ def test_host_and_port_are_enough() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        live = scrape(f"127.0.0.1:{server.server_port}")
+        live = scrape(given.format(f"127.0.0.1:{server.server_port}"))
         thread.join()
     assert live.total("kbroker_info") == 1
 
