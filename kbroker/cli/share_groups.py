@@ -2,6 +2,7 @@
 (KIP-932)."""
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +36,7 @@ from kbroker.cli.share_consuming import consume
 from kbroker.cli.share_group_state import alter_start_offsets, read_share_group, refuse_members, start_offsets
 from kbroker.config.counts import counted
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 
 app = typer.Typer(
     name="share-groups",
@@ -75,7 +77,7 @@ def describe(
     """Show state, start offsets and lag: records that are not finished."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
-    found = [_described(broker, name) for name in groups or _all_groups(broker)]
+    found = [_described(broker, name) for name in groups] if groups else list(_all_described(broker))
     if json:
         print_json(found)
         return
@@ -98,6 +100,17 @@ def _all_groups(broker: Connection) -> list[str]:
     with broker.kafka_python_admin() as admin:
         found = admin.list_groups()
     return sorted(str(one["group_id"]) for one in found if str(one.get("group_type")).lower() == "share")
+
+
+def _all_described(broker: Connection) -> Iterator[dict[str, Any]]:
+    """The descriptions of all share groups, without those that are deleted meanwhile. Raises
+    CommandFailed."""
+    for name in _all_groups(broker):
+        try:
+            yield _described(broker, name)
+        except CommandFailed as failure:
+            if failure.error is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
 
 
 def _assigned(member: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from confluent_kafka import ShareConsumer  # type: ignore[attr-defined] # its st
 
 from kbroker.cli import share_group_state, share_groups
 from kbroker.cli.connection import Connection
+from kbroker.cli.failures import broker_error
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponse,
@@ -89,6 +90,24 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
     assert consumed in cli("share-groups", "delete-offsets", group, consumed, "--yes", code=1).stderr
     cli("share-groups", "delete", group, "--yes")
     assert "GROUP_ID_NOT_FOUND" in cli("share-groups", "describe", group, code=1).stderr
+
+
+@pytest.mark.parametrize("error", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED])
+def test_a_group_that_is_deleted_meanwhile_is_left_out_of_all(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, error: ErrorCode
+) -> None:
+    def described(_: object, name: str) -> dict[str, object]:
+        if name == "gone":
+            raise broker_error(error.value, None, "share group gone")
+        return {"group": name}
+
+    monkeypatch.setattr(share_groups, "_all_groups", lambda _: ["gone", "kept"])
+    monkeypatch.setattr(share_groups, "_described", described)
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        assert shell("share-groups", "describe", "--all", "--json").json == [{"group": "kept"}]
+    else:
+        assert error.name in shell("share-groups", "describe", "--all", "--json", code=1).stderr
+    assert error.name in shell("share-groups", "describe", "gone", "--json", code=1).stderr
 
 
 def test_a_group_of_another_type_is_not_deleted(cli: Shell, topic: str, group: str) -> None:
