@@ -64,6 +64,10 @@ class Connection:
         self._log.addHandler(logging.NullHandler())
         self._log.propagate = False
 
+    def again(self) -> "Connection":
+        """Another connection, with clients of its own."""
+        return Connection(self.bootstrap, self.settings, self.timeout_s, self.file)
+
     def admin(self) -> "AdminClient":
         """The shared admin client of confluent-kafka. Raises Unreachable.
 

@@ -3,8 +3,9 @@
 import io
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +19,13 @@ from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import json_text, print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
+from kbroker.cli.time_limit import within
 
 CLEAR = "\x1b[H\x1b[2J"
 WATCH = "--watch"
 WATCH_S = 2
+ANSWERS = 4
+"""So many answers in turn, each just in time, a reading waits for at most."""
 
 EXAMPLES = examples(
     "kbroker groups describe billing",
@@ -100,9 +104,21 @@ def describe(
             _print(found, members)
         return
     with suppress(KeyboardInterrupt):  # the ordinary end
-        read = lambda: _read(broker, groups, lag_seconds)  # noqa: E731
+        read = partial(_read_in_time, [broker], broker.again, groups, lag_seconds)
         for found in again_and_again(read, watch_s):
             _print_round(found, members, json)
+
+
+def _read_in_time(
+    idle: list[Connection], new: Callable[[], Connection], names: Sequence[str] | None, lag_seconds: bool
+) -> list[Group]:
+    """As `_read`. A reading that fails or hangs is given up with its connection: when a broker
+    comes back, librdkafka's client of before may find the coordinator no more. idle: the connection
+    of the last reading, if that was good. Raises CommandFailed."""
+    broker = idle.pop() if idle else new()
+    found = within(broker.timeout_s * ANSWERS, lambda: _read(broker, names, lag_seconds))
+    idle.append(broker)
+    return found
 
 
 def _read(broker: Connection, names: Sequence[str] | None, lag_seconds: bool) -> list[Group]:

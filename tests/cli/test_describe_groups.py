@@ -4,14 +4,18 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.cli import describe_groups, group_description
+from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import CLEAR, all_groups, with_interval
+from kbroker.cli.failures import Unreachable, again_and_again
 from kbroker.cli.group_description import Group
 from kbroker.cli.group_members import Member
 from tests.cli.conftest import Shell, Target
@@ -137,6 +141,35 @@ def test_a_group_is_watched_without_a_number(shell: Shell) -> None:
     assert (
         "requires an argument" not in shell("groups", "describe", "g", "--watch", *unreachable, code=3).stderr
     )
+
+
+def test_a_reading_that_fails_or_hangs_is_given_up_with_its_connection(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client of librdkafka may not find the coordinator of a broker that was killed and is back,
+    and the client libraries have waits without an end."""
+    end = threading.Event()
+    used: list[Connection] = []
+
+    def read(broker: Connection, *_: object) -> list[Group]:
+        used.append(broker)
+        if len(used) == 2:
+            end.wait()
+        if len(used) == 4:
+            raise Unreachable("away")
+        return []
+
+    monkeypatch.setattr(describe_groups, "_read", read)
+    broker = Connection("127.0.0.1:1", {"client.id": "me"}, 0.02)
+    reading = partial(describe_groups._read_in_time, [broker], broker.again, ["g"], False)
+    shown = again_and_again(reading, 0.0)
+    assert [next(shown) for _ in range(4)] == [[]] * 4
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["no answer within 0.08 s; trying again", "away; trying again"]
+    clients = [used.index(each) for each in used]
+    assert clients == [0, 0, 2, 2, 4, 4]
+    assert all((each.bootstrap, each.settings) == (broker.bootstrap, broker.settings) for each in used)
+    end.set()
 
 
 @pytest.mark.compat
