@@ -50,7 +50,9 @@ def refuse_members(broker: Connection, name: str) -> None:
         )
 
 
-def start_offsets(broker: Connection, name: str) -> list[Start]:
+def start_offsets(broker: Connection, name: str, failures: list[CommandFailed] | None = None) -> list[Start]:
+    """failures: gets those of single partitions, such as one whose log is offline; without it the
+    first one is raised. Raises CommandFailed."""
     from kbroker.protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -62,9 +64,17 @@ def start_offsets(broker: Connection, name: str) -> list[Start]:
     found = []
     for topic in group.topics:
         for part in topic.partitions:
-            check_answer(part, f"{topic.topic_name}-{part.partition_index}")
+            place = topic.topic_name, part.partition_index
+            try:
+                check_answer(part, f"{place[0]}-{place[1]}")
+            except CommandFailed as failure:
+                if failures is None:
+                    raise
+                failures.append(failure)
+                found.append(Start(place, None, None))
+                continue
             offset, lag = (None if value < 0 else value for value in (part.start_offset, part.lag))
-            found.append(Start((topic.topic_name, part.partition_index), offset, lag))
+            found.append(Start(place, offset, lag))
     return sorted(found, key=lambda start: start.partition)
 
 

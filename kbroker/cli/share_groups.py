@@ -77,11 +77,20 @@ def describe(
     """Show state, start offsets and lag: records that are not finished."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
-    found = [_described(broker, name) for name in groups] if groups else list(_all_described(broker))
+    failures: list[CommandFailed] = []
+    if groups:
+        found = [_described(broker, name, failures) for name in groups]
+    else:
+        found = list(_all_described(broker, failures))
     if json:
         print_json(found)
-        return
-    for number, group in enumerate(found):
+    else:
+        _print(found, members)
+    raise_first(failures)
+
+
+def _print(groups: list[dict[str, Any]], members: bool) -> None:
+    for number, group in enumerate(groups):
         if number:
             print()
         print(f"{printed(group['group'])}: {group['state']}, {counted(len(group['members']), 'member')}")
@@ -102,12 +111,12 @@ def _all_groups(broker: Connection) -> list[str]:
     return sorted(str(one["group_id"]) for one in found if str(one.get("group_type")).lower() == "share")
 
 
-def _all_described(broker: Connection) -> Iterator[dict[str, Any]]:
+def _all_described(broker: Connection, failures: list[CommandFailed]) -> Iterator[dict[str, Any]]:
     """The descriptions of all share groups, without those that are deleted meanwhile. Raises
     CommandFailed."""
     for name in _all_groups(broker):
         try:
-            yield _described(broker, name)
+            yield _described(broker, name, failures)
         except CommandFailed as failure:
             if failure.error is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -117,7 +126,8 @@ def _assigned(member: dict[str, Any]) -> list[str]:
     return [f"{row['topic']}-{row['partition']}" for row in member["partitions"]]
 
 
-def _described(broker: Connection, name: str) -> dict[str, Any]:
+def _described(broker: Connection, name: str, failures: list[CommandFailed]) -> dict[str, Any]:
+    """failures: gets those of single partitions. Raises CommandFailed."""
     group = read_share_group(broker, name)
     return {
         "group": name,
@@ -127,7 +137,7 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
         "offsets": [
             {"topic": start.partition[0], "partition": start.partition[1]}
             | {"start_offset": start.offset, "lag": start.lag}
-            for start in start_offsets(broker, name)
+            for start in start_offsets(broker, name, failures)
         ],
         "members": [
             {

@@ -1,6 +1,7 @@
 """`kbroker share-groups` beside a real share consumer, against Apache Kafka and against kbroker."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import ShareConsumer  # type: ignore[attr-defined] # its stubs know no ShareConsumer
@@ -13,6 +14,12 @@ from kbroker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
+)
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 from tests.cli.conftest import Shell, Target
 
@@ -96,7 +103,7 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
 def test_a_group_that_is_deleted_meanwhile_is_left_out_of_all(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, error: ErrorCode
 ) -> None:
-    def described(_: object, name: str) -> dict[str, object]:
+    def described(_broker: object, name: str, _failures: object) -> dict[str, object]:
         if name == "gone":
             raise broker_error(error.value, None, "share group gone")
         return {"group": name}
@@ -121,6 +128,27 @@ def test_a_group_that_is_not_there_yet_is_given_its_start(cli: Shell, topic: str
     cli("produce", topic, "-p", 1, "-q", stdin=b"a\nb\n")
     cli("share-groups", "reset-offsets", group, "--topic", f"{topic}:1", "--to-latest", "--execute")
     assert starts(cli, group) == {1: (2, 0)}
+
+
+def test_a_partition_without_a_leader_hides_no_other_of_the_group(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [
+        DescribeShareGroupOffsetsResponsePartition(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER.value),
+        DescribeShareGroupOffsetsResponsePartition(1, 7, lag=2),
+    ]
+    topic = DescribeShareGroupOffsetsResponseTopic("t", partitions=parts)
+    group = DescribeShareGroupOffsetsResponseGroup("g", [topic])
+    answer = DescribeShareGroupOffsetsResponse(groups=[group])
+    state = SimpleNamespace(group_state="Empty", group_epoch=1, assignor_name="simple", members=[])
+    monkeypatch.setattr(share_group_state, "ask_coordinator", lambda *_: answer)
+    monkeypatch.setattr(share_groups, "read_share_group", lambda *_: state)
+    done = shell("share-groups", "describe", "g", code=1)
+    assert [line.split() for line in done.lines[2:]] == [["t", "0", "-", "-"], ["t", "1", "7", "2"]]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kbroker: t-0: NOT_LEADER_OR_FOLLOWER")
+    (found,) = shell("share-groups", "describe", "g", "--json", code=1).json
+    assert [row["lag"] for row in found["offsets"]] == [None, 2]
 
 
 def test_a_refused_partition_hides_no_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
