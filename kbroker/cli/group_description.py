@@ -115,7 +115,8 @@ def require(group: Group) -> Group:
 
 
 def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
-    """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
+    """Fills in uncommitted, starts, ends and lag_seconds; a partition without a leader has none of
+    the last three. Raises CommandFailed."""
     from confluent_kafka.admin import OffsetSpec
 
     existing = admin.list_topics(timeout=broker.timeout_s).topics
@@ -128,14 +129,15 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
     group.uncommitted = whole - group.offsets.keys()
     there = _there(group.partitions(), existing)
-    never = [each for each in there if each not in group.offsets]
+    led = [(topic, number) for topic, number in there if existing[topic].partitions[number].leader >= 0]
+    never = [each for each in led if each not in group.offsets]
     group.starts = _offsets(broker, admin, OffsetSpec.earliest(), never)
-    group.ends = _offsets(broker, admin, OffsetSpec.latest(), there)
+    group.ends = _offsets(broker, admin, OffsetSpec.latest(), led)
     if not in_seconds:
         return
     positions = group.starts | group.offsets
-    behind = {partition: positions[partition] for partition in there if group.lag(partition)}
-    group.lag_seconds = {partition: 0.0 for partition in there if group.lag(partition) == 0}
+    behind = {partition: positions[partition] for partition in led if group.lag(partition)}
+    group.lag_seconds = {partition: 0.0 for partition in led if group.lag(partition) == 0}
     now_ms = time.time() * 1000
     for partition, timestamp in first_timestamps(broker, behind).items():
         if timestamp >= 0:

@@ -71,6 +71,30 @@ def test_a_topic_that_is_deleted_meanwhile_has_no_lag(
     assert {row["topic"] for row in found["partitions"] if row["lag"] is not None} == {"kept"}
 
 
+@pytest.mark.parametrize("in_seconds", [False, True])
+def test_a_partition_without_a_leader_has_no_lag_and_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch, in_seconds: bool
+) -> None:
+    asked: list[set[tuple[str, int]]] = []
+
+    def offsets(_broker: object, _admin: object, _spec: object, partitions: Any, **_: object) -> Any:
+        asked.append(set(partitions))
+        return dict.fromkeys(partitions, (10, -1))
+
+    leaders = {0: 1, 1: -1, 2: 1}
+    parts = {number: SimpleNamespace(leader=leader) for number, leader in leaders.items()}
+    metadata = SimpleNamespace(topics={"t": SimpleNamespace(partitions=parts)})
+    admin: Any = SimpleNamespace(list_topics=lambda timeout: metadata)
+    broker: Any = SimpleNamespace(timeout_s=1.0)
+    monkeypatch.setattr(group_description, "list_offsets", offsets)
+    monkeypatch.setattr(group_description, "first_timestamps", lambda *_: {})
+    group = Group("g", "Empty", "classic", "", 1, [], {("t", 0): 7, ("t", 1): 7})
+    group_description.read_lag(broker, admin, group, in_seconds=in_seconds)
+    assert asked == [{("t", 2)}, {("t", 0), ("t", 2)}]
+    assert [group.lag(("t", number)) for number in range(3)] == [3, None, 0]
+    assert group.partitions() == [("t", 0), ("t", 1), ("t", 2)]
+
+
 def watching(target: Target, *options: str) -> AbstractContextManager["subprocess.Popen[bytes]"]:
     command = [
         sys.executable,
