@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, raise_first
 from kbroker.cli.options import AsJson, Scopes, connected, examples
 from kbroker.cli.output import print_json, print_table
-from kbroker.cli.partitions import earliest, latest, list_offsets, scoped
+from kbroker.cli.partitions import earliest, latest, list_offsets, scoped, without_leader
 from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
 
 EXAMPLES = examples(
@@ -42,7 +43,9 @@ def offsets(
 
     timestamp_ms = None if at is None else parse_time_ms(at, int(time.time() * 1000))
     admin = broker.admin()
-    partitions = scoped(admin, topics, broker.timeout_s)
+    requested = scoped(admin, topics, broker.timeout_s)
+    dead = without_leader(admin, requested, broker.timeout_s)
+    partitions = [each for each in requested if each not in dead]
     starts = earliest(broker, admin, partitions)
     ends = latest(broker, admin, partitions, committed=read_committed)
     rows: list[dict[str, Any]] = [
@@ -66,7 +69,10 @@ def offsets(
         found = list_offsets(broker, admin, OffsetSpec.max_timestamp(), partitions, committed=read_committed)
         for row, partition in zip(rows, partitions, strict=True):
             row["max_timestamp_offset"], row["max_timestamp"] = map(_held, found[partition])
-    _print(rows, json)
+    keys = list(rows[0] if rows else ("topic", "partition", "earliest", "latest", "records"))
+    rows += [{**dict.fromkeys(keys), "topic": topic, "partition": number} for topic, number in dead]
+    _print(sorted(rows, key=lambda row: (row["topic"], row["partition"])), json)
+    raise_first([CommandFailed(f"{topic}-{number}: it has no leader") for topic, number in sorted(dead)])
 
 
 def _held(number: int) -> int | None:

@@ -28,6 +28,16 @@ def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float)
     return found
 
 
+def without_leader(admin: "AdminClient", partitions: Iterable[Partition], timeout_s: float) -> set[Partition]:
+    """Those of which nothing can be read now, as after the loss of a disk. Raises CommandFailed."""
+    topics = admin.list_topics(timeout=timeout_s).topics
+    return {
+        (topic, number)
+        for topic, number in partitions
+        if topic in topics and (found := topics[topic].partitions.get(number)) and found.leader < 0
+    }
+
+
 def parse_scope(text: str) -> tuple[str, list[int]]:
     """`topic` or `topic:0,3-5`; no numbers means all. Raises UsageFailed."""
     match = _SCOPE.fullmatch(text)

@@ -1,9 +1,13 @@
 """Where logs begin and end, and where a time is."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kbroker.cli import offsets, partitions
+from kbroker.cli.connection import Connection
 from tests.cli.conftest import Shell
 
 
@@ -32,3 +36,31 @@ def test_partitions_can_be_chosen_and_the_table_lines_up(cli: Shell, topic: str)
     assert "has no partition 3" in cli("offsets", f"{topic}:3", code=1).stderr
     assert "expected TOPIC" in cli("offsets", f"{topic}:x", code=2).stderr
     assert "UNKNOWN_TOPIC_OR_PARTITION" in cli("offsets", f"{topic}-not", code=1).stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--at", "2h", "--max-timestamp")])
+def test_a_partition_without_a_leader_hides_no_other(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    leaders = {0: -1, 1: 1}
+    parts = {number: SimpleNamespace(leader=leader) for number, leader in leaders.items()}
+    metadata = SimpleNamespace(topics={"t": SimpleNamespace(partitions=parts)})
+    asked: set[tuple[str, int]] = set()
+
+    def found(*arguments: Any, **_: object) -> dict[tuple[str, int], tuple[int, int]]:
+        asked.update(arguments[-1])
+        return dict.fromkeys(arguments[-1], (7, 0))
+
+    monkeypatch.setattr(Connection, "admin", lambda _: SimpleNamespace(list_topics=lambda timeout: metadata))
+    for module in (partitions, offsets):
+        monkeypatch.setattr(module, "list_offsets", found)
+    done = shell("offsets", "t", *more, code=1)
+    assert [line.split()[:5] for line in done.lines[1:]] == [
+        ["t", "0", "-", "-", "-"],
+        ["t", "1", "7", "7", "0"],
+    ]
+    assert done.stderr == "kbroker: t-0: it has no leader\n"
+    assert asked == {("t", 1)}
+    assert [row["latest"] for row in shell("offsets", "t", *more, "--json", code=1).json] == [None, 7]
+    done = shell("offsets", "t:0", *more, code=1)
+    assert [line.split()[:3] for line in done.lines[1:]] == [["t", "0", "-"]]
