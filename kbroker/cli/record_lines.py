@@ -30,13 +30,17 @@ def pieces(source: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
         for line in source:
             yield line[:-1] if line.endswith(b"\n") else line
         return
-    rest = b""
+    rest = bytearray()
     read: Callable[[int], bytes] = getattr(source, "read1", source.read)
     while chunk := read(CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(delimiter)
-        yield from whole
+        unsearched = max(0, len(rest) - len(delimiter) + 1)
+        rest += chunk
+        if rest.find(delimiter, unsearched) >= 0:  # else a long piece would be copied with each chunk
+            *whole, last = bytes(rest).split(delimiter)
+            rest = bytearray(last)
+            yield from whole
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def line_parser(
