@@ -1,7 +1,6 @@
 """`kbroker groups describe`: members, offsets and lag of groups, once or repeatedly."""
 
 import io
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
@@ -17,7 +16,7 @@ from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
 from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.options import AsJson, connected, examples
-from kbroker.cli.output import json_text, print_json, print_table, printed
+from kbroker.cli.output import json_text, print_json, print_table, printed, takes_escapes
 from kbroker.cli.points_in_time import format_time
 from kbroker.cli.time_limit import within
 
@@ -141,7 +140,7 @@ def _print_round(groups: Sequence[Group], members: bool, json: bool) -> None:
     with redirect_stdout(text):
         print(format_time(int(time.time() * 1000)))
         _print(groups, members)
-    print((CLEAR if sys.stdout.isatty() else "") + text.getvalue(), flush=True)
+    print((CLEAR if takes_escapes() else "") + text.getvalue(), flush=True)
 
 
 def _print(groups: Sequence[Group], members: bool) -> None:

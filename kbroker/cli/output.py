@@ -1,6 +1,7 @@
 """Output of commands: tables or JSON to stdout, remarks to stderr."""
 
 import json
+import os
 import re
 import sys
 import unicodedata
@@ -10,6 +11,7 @@ from typing import Any, Final
 import typer
 
 NONE = "-"
+DUMB = ("dumb", "unknown")
 _NOT_SHOWN: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that JSON allows in a string and that control a terminal, turn the direction of a
 line, or have no bytes in UTF-8."""
@@ -34,9 +36,15 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     numeric = [all(_is_number(line[i]) for line in lines) for i in range(len(headers))]
     widths = [max([len(header), *(columns(line[i]) for line in lines)]) for i, header in enumerate(headers)]
     head = _aligned(headers, widths, numeric)
-    print(typer.style(head, bold=True) if sys.stdout.isatty() else head)
+    print(typer.style(head, bold=True) if takes_escapes() else head)
     for line in lines:
         print(_aligned(line, widths, numeric))
+
+
+def takes_escapes() -> bool:
+    """Whether stdout is a terminal that knows escape sequences, which those of some editors do
+    not."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in DUMB
 
 
 def say(text: str) -> None:

@@ -54,7 +54,8 @@ def _show(link: ConsoleLink, interval: float, once: bool, as_json: bool) -> None
             if once:
                 return
     terminal = Console()
-    if once or not terminal.is_terminal:  # a pipe gets one screen after the other
+    if once or not terminal.is_terminal or terminal.is_dumb_terminal:
+        # a pipe, and a terminal that cannot be cleared, get one screen after the other
         for found in again_and_again(partial(overview, link), interval):
             terminal.print(screen(found, terminal.width))
             if once:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import sys
 import tempfile
 
 import pytest
@@ -21,6 +22,23 @@ def test_numbers_are_right_aligned_and_none_is_a_dash(capsys: pytest.CaptureFixt
         "longer-name     -  no",
         "b            1234  yes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("term", "is_terminal", "bold"),
+    [("xterm", True, True), ("", True, True), ("dumb", True, False), ("xterm", False, False)],
+)
+def test_a_header_is_bold_where_a_terminal_knows_how(
+    term: str,
+    is_terminal: bool,
+    bold: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    print_table(("NAME",), [("a",)])
+    assert ("\x1b[1m" in capsys.readouterr().out) is bold
 
 
 def test_names_in_other_scripts_line_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,26 @@ def test_a_screen_fits_its_terminal(columns: int, lines: int) -> None:
         assert any(text in line for line in shown), text
 
 
+def test_a_terminal_that_cannot_be_cleared_gets_one_screen_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, for rich
+    monkeypatch.setenv("TERM", "dumb")
+    left = iter([BUSY, BUSY])
+
+    def overview(_: object) -> object:
+        sample = next(left, None)
+        if sample is None:
+            raise KeyboardInterrupt
+        return {"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": sample}
+
+    monkeypatch.setattr(top, "overview", overview)
+    top.top(interval=0.0)
+    shown = capsys.readouterr().out
+    assert shown.count("kbroker 1  127.0.0.1:9092") == 2
+    assert "\x1b" not in shown
+
+
 def test_memory_and_interfaces_are_shown() -> None:
     terminal = Console(width=120, record=True, file=io.StringIO())
     terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": BUSY}, 120))
