@@ -45,8 +45,7 @@ class Group(ABC):
         """Whether a member reads the topic: its offsets then neither expire nor may be deleted."""
 
     def topics_read(self) -> Collection[str]:
-        """Topics that the members read, if they are known; of a share group also those that it has
-        shared before."""
+        """Topics that the members read, if they are known."""
         return ()
 
     @abstractmethod

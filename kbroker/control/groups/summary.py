@@ -47,8 +47,21 @@ def existing(view: TopicView, names: Collection[str]) -> list[str]:
     return [name for name in paced(view.names()) if name in names]
 
 
+def topics_of(view: TopicView, group: Group) -> list[str]:
+    """Topics that the members read, and those that a share group has shared before."""
+    names = group.topics_read()
+    found = existing(view, names)
+    if isinstance(group, ShareGroup):
+        found += [
+            topic.name
+            for topic_id, topic in paced(group.shared.items())
+            if topic.name not in names and view.id_of(topic.name) == topic_id
+        ]
+    return found
+
+
 def _summary(table: GroupTable, shared: SharePartitions, group: Group) -> GroupSummary:
-    topics = tuple(existing(table.topics, group.topics_read()))
+    topics = tuple(topics_of(table.topics, group))
     return GroupSummary(
         group.group_id,
         group.TYPE,

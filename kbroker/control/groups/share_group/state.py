@@ -136,7 +136,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     # --- offsets and deletion
 
     def topics_read(self) -> Collection[str]:
-        return {*self.subscriptions, *(topic.name for topic in paced(self.shared.values()))}
+        return self.subscriptions
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions
