@@ -9,11 +9,12 @@ import typer
 from msgspec import Struct
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import explain
+from kbroker.cli.failures import CommandFailed, explain
 from kbroker.cli.options import AsJson, ScopesOrAll, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.partitions import Partition, scoped_or_all
+from kbroker.cli.partitions import Partition, scoped_or_all, without_leader
 from kbroker.cli.points_in_time import format_time, parse_duration_ms
+from kbroker.config.counts import counted
 
 EXAMPLES = examples(
     "kbroker transactions find-hanging",
@@ -63,10 +64,13 @@ def find_hanging(
 ) -> None:
     """Find open transactions that no coordinator knows: read_committed consumers wait for them.
 
-    Ends with 0 even if some are found. `transactions abort` aborts one."""
+    Ends with 0 even if some are found, and with 1 if a partition has no leader. `transactions
+    abort` aborts one."""
     older_than_ms = parse_duration_ms(older_than)
     admin = broker.admin()
-    partitions = scoped_or_all(admin, scopes, broker.timeout_s)
+    requested = scoped_or_all(admin, scopes, broker.timeout_s)
+    dead = without_leader(admin, requested, broker.timeout_s)
+    partitions = [each for each in requested if each not in dead]
     with broker.kafka_python_admin() as client:
         try:
             candidates = _candidates(client, partitions)
@@ -78,6 +82,10 @@ def find_hanging(
         except Exception as error:
             raise explain(error) or error from error
     _show([each for each in found if each in still_open], json)
+    if dead:
+        topic, number = min(dead)
+        some = counted(len(dead), "partition")
+        raise CommandFailed(f"not checked, without a leader: {some}, the first is {topic}-{number}")
 
 
 def _candidates(client: Any, partitions: list[Partition]) -> list[Candidate]:

@@ -1,6 +1,7 @@
 """An open transaction hangs when no coordinator knows it: it is found and aborted, and no other one
 is."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka.errors import TransactionalIdNotFoundError
 
+from kbroker.cli import hanging_transactions
+from kbroker.cli.connection import Connection
 from kbroker.cli.hanging_transactions import Candidate, _known, hanging
 from tests.cli.conftest import Shell, Target, offered
 from tests.compat.transaction_connection import talk_to
@@ -23,6 +26,28 @@ def test_a_transaction_hangs_when_its_partition_is_in_no_open_transaction() -> N
     assert hanging([OLD], {7: {("orders", 1)}, 8: {ORDERS}}, 5_000, NOW_MS) == [OLD]
     assert hanging([OLD], {7: {ORDERS}}, 5_000, NOW_MS) == []
     assert hanging([OLD], {}, 9_000, NOW_MS) == []
+
+
+def test_a_partition_without_a_leader_hides_no_transaction_of_another(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaders = {0: 1, 1: -1, 2: -1}
+    parts = {number: SimpleNamespace(leader=leader) for number, leader in leaders.items()}
+    metadata = SimpleNamespace(topics={"orders": SimpleNamespace(partitions=parts)})
+    monkeypatch.setattr(Connection, "admin", lambda _: SimpleNamespace(list_topics=lambda timeout: metadata))
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: nullcontext())
+    monkeypatch.setattr(hanging_transactions, "_known", lambda *_: {})
+    checked: list[list[tuple[str, int]]] = []
+
+    def candidates(_: object, partitions: list[tuple[str, int]]) -> list[Candidate]:
+        checked.append(partitions)
+        return [OLD]
+
+    monkeypatch.setattr(hanging_transactions, "_candidates", candidates)
+    done = shell("transactions", "find-hanging", "--json", code=1)
+    assert [row["producer_id"] for row in done.json] == [7]
+    assert done.stderr == "kbroker: not checked, without a leader: 2 partitions, the first is orders-1\n"
+    assert checked == [[ORDERS], [ORDERS]]
 
 
 class Client:
