@@ -169,7 +169,11 @@ cat > .cluster.sh <<< 'kbroker serve --override log.dirs=cluster \\
   --override listeners=PLAINTEXT://kafka1:9092 --override kbroker.http.listen='
 stay .cluster.sh 'kbroker ready in'
 kbroker topics create payments -b kafka1:9092""",
-    KAFKA: "kbroker export kraft data > kraft.properties",
+    # Apache Kafka takes the listener of the broker's own file, with a name and without one for its
+    # requests.
+    KAFKA: r"""
+printf 'listeners=INSIDE://127.0.0.1:9092\nlistener.security.protocol.map=INSIDE:PLAINTEXT\n' > own.properties
+kbroker export kraft --properties own.properties data > kraft.properties""",
     "kbroker move --to kafka1:9092,kafka2:9092 --to-config": CLUSTER,
     "kbroker move --to kafka1:9092 --topic": """
 start_kafka PLAINTEXT
