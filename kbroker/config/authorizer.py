@@ -9,7 +9,7 @@ denied to all clients, or allowed to all with allow.everyone.if.no.acl.found.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kbroker.config import acls
+from kbroker.config import acls, client_network
 from kbroker.config.acls import Acl
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import EVERYBODY
@@ -19,9 +19,11 @@ from kbroker.protocol.slices import paced
 CLASS_SETTING: Final = "authorizer.class.name"
 SOME_RESOURCE: Final = "hardcode"
 """The name of any resource, as in Kafka's Authorizer.authorizeByResourceType."""
-ByPrincipal = dict[str, dict[Acl, None]]
+ByPrincipal = dict[str, dict[Acl, str]]
+"""The host of each ACL, as `plain_host` gives it."""
 Rules = tuple[tuple[str, int, int], ...]
 """(host, operation, permission) of each ACL."""
+NO_ACLS: Final[dict[Acl, str]] = {}
 OF_OTHERS: Final[Rules] = (("", 0, 0),)
 
 
@@ -49,7 +51,7 @@ class Authorizer:
         self.super_users = super_users
         self.allow_if_none = allow_if_none
         self.acls: dict[Acl, None] = {}
-        self._principals: dict[str, dict[Acl, None]] = {}
+        self._principals: ByPrincipal = {}
         self._literal: dict[tuple[int, str], ByPrincipal] = {}
         self._prefixed: dict[tuple[int, str], ByPrincipal] = {}
         self._lengths: dict[int, dict[int, int]] = {}  # resource type -> length of a prefix -> prefixes
@@ -72,15 +74,16 @@ class Authorizer:
             if acl in self.acls:
                 continue
             self.acls[acl] = None
-            self._principals.setdefault(acl.principal, {})[acl] = None
+            host = plain_host(acl.host)
+            self._principals.setdefault(acl.principal, {})[acl] = host
             key = acl.resource_type, acl.resource_name
             literal = acl.pattern_type == acls.LITERAL
             table = self._literal if literal else self._prefixed
             if not literal and key not in table:
                 lengths = self._lengths.setdefault(acl.resource_type, {})
                 lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
-            table.setdefault(key, {}).setdefault(acl.principal, {})[acl] = None
-            self._hosts[acl.host] = self._hosts.get(acl.host, 0) + 1
+            table.setdefault(key, {}).setdefault(acl.principal, {})[acl] = host
+            self._hosts[host] = self._hosts.get(host, 0) + 1
 
     def remove(self, entries: Iterable[Acl]) -> None:
         """Drop ACLs; those that are not there are passed over."""
@@ -88,6 +91,7 @@ class Authorizer:
             if acl not in self.acls:
                 continue
             del self.acls[acl]
+            host = self._principals[acl.principal][acl]
             _drop(self._principals, acl)
             key = acl.resource_type, acl.resource_name
             literal = acl.pattern_type == acls.LITERAL
@@ -100,9 +104,9 @@ class Authorizer:
                     lengths[len(acl.resource_name)] -= 1
                     if not lengths[len(acl.resource_name)]:
                         del lengths[len(acl.resource_name)]
-            self._hosts[acl.host] -= 1
-            if not self._hosts[acl.host]:
-                del self._hosts[acl.host]
+            self._hosts[host] -= 1
+            if not self._hosts[host]:
+                del self._hosts[host]
 
     # --- questions ------------------------------------------------------------------------------------
 
@@ -118,8 +122,8 @@ class Authorizer:
         named = allowed = False
         for group in self._naming(kind, name):
             named = True
-            for acl in _of(principal, group):
-                if acl.host not in (host, acls.WILDCARD):
+            for acl, its_host in _of(principal, group):
+                if its_host not in (host, acls.WILDCARD):
                     continue
                 if acl.permission == acls.ALLOW:
                     implying = acls.IMPLYING.get(operation)
@@ -166,8 +170,8 @@ class Authorizer:
             return True
         denied: set[tuple[int, str]] = set()
         allowed: set[tuple[int, str]] = set()
-        for acl in paced(list(_of(principal, self._principals))):
-            if acl.resource_type != kind or acl.host not in (host, acls.WILDCARD):
+        for acl, its_host in paced(list(_of(principal, self._principals))):
+            if acl.resource_type != kind or its_host not in (host, acls.WILDCARD):
                 continue
             if acl.operation not in (operation, acls.ALL):
                 continue
@@ -186,11 +190,17 @@ class Authorizer:
         return False
 
 
-def _of(principal: str, group: ByPrincipal) -> Iterator[Acl]:
-    """The ACLs for a principal, and those for everybody."""
-    yield from group.get(principal, ())
+def plain_host(host: str) -> str:
+    """The host of an ACL as a connection has it. Apache Kafka compares with Java's form of an
+    address of IPv6, 2001:db8:0:0:0:0:0:1, so its ACLs have that."""
+    return str(client_network.literal(host) or host) if ":" in host else host
+
+
+def _of(principal: str, group: ByPrincipal) -> Iterator[tuple[Acl, str]]:
+    """The ACLs for a principal, and those for everybody, with their hosts."""
+    yield from group.get(principal, NO_ACLS).items()
     if principal != EVERYBODY:
-        yield from group.get(EVERYBODY, ())
+        yield from group.get(EVERYBODY, NO_ACLS).items()
 
 
 def _rules(principal: str, group: ByPrincipal) -> Rules:
@@ -198,7 +208,7 @@ def _rules(principal: str, group: ByPrincipal) -> Rules:
     any does."""
     if principal not in group and EVERYBODY not in group:
         return OF_OTHERS
-    return tuple([(acl.host, acl.operation, acl.permission) for acl in _of(principal, group)])
+    return tuple([(host, acl.operation, acl.permission) for acl, host in _of(principal, group)])
 
 
 def _drop(group: ByPrincipal, acl: Acl) -> None:

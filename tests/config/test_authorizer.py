@@ -222,12 +222,40 @@ def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("named", "client"),
+    [
+        ("2001:db8:0:0:0:0:0:1", "2001:db8::1"),  # as Java writes it, and with it Apache Kafka
+        ("2001:DB8::1", "2001:db8::1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("fe80:0:0:0:0:0:0:7%eth0", "fe80::7%eth0"),
+        ("::ffff:10.0.0.9", "10.0.0.9"),
+        ("10.0.0.9", "10.0.0.9"),
+    ],
+)
+@pytest.mark.parametrize("permission", [acls.ALLOW, acls.DENY])
+def test_a_host_is_an_address_in_any_form(named: str, client: str, permission: int) -> None:
+    everybody = Acl(acls.TOPIC, "t", acls.LITERAL, "User:*", "*", acls.READ, acls.ALLOW)
+    of_host = Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", named, acls.READ, permission)
+    one = Authorizer(entries=[of_host] if permission == acls.ALLOW else [everybody, of_host])
+    asked = acls.READ, acls.TOPIC, "t"
+    assert one.allows("User:x", client, *asked) is (permission == acls.ALLOW)
+    assert one.allows_some("User:x", client, *asked[:2]) is (permission == acls.ALLOW)
+    assert one.allows("User:x", "10.0.0.1", *asked) is (permission == acls.DENY)
+    assert one.host_of(client) == client
+    assert list(one.acls)[-1].host == named, "it is listed as it was given"
+    one.remove([of_host])
+    assert one.host_of(client) is None
+
+
 def test_a_question_looks_at_the_acls_of_its_principal() -> None:
     """And at those for everybody; not at those of all others, however many name the resource."""
 
-    class Counted(dict[Acl, None]):
+    class Counted(dict[Acl, str]):
         def __iter__(self):  # type: ignore[no-untyped-def]
             raise AssertionError("these are the ACLs of another principal")
+
+        items = __iter__
 
     one = Authorizer()
     one.add(Acl(acls.TOPIC, "t", acls.LITERAL, who, "*", acls.READ, acls.ALLOW) for who in WHO[:3])
