@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -48,6 +49,7 @@ ALL_SIZES = {"message.max.bytes": 100_000_000}
 """The broker decides which records are too large: librdkafka's own limit is 1 MB, whatever the
 topic's is. Not more than fits into a request (socket.request.max.bytes)."""
 
+MEETING_S = 1.0
 UNSENT = "Unable to produce message"
 """Begins an error of the client itself."""
 
@@ -88,6 +90,8 @@ class Sending:
 
     def send(self, record: NewRecord) -> None:
         """Pass a record to the client; waits while its queue is full."""
+        if not self.sent:
+            self._meet_a_broker()
         chosen: dict[str, Any] = {}
         if (partition := record.partition if self.partition is None else self.partition) is not None:
             chosen["partition"] = partition
@@ -111,6 +115,14 @@ class Sending:
         self.sent_bytes += len(record.value or b"") + len(record.key or b"")
         if not self.sent % 1000:
             self.producer.poll(0)
+
+    def _meet_a_broker(self) -> None:
+        """librdkafka requests its producer id with an answer about topics, if it is connected to a
+        broker that such an answer has named; else half a second later. So the second answer starts
+        the request. If there is none, the first record has the failure."""
+        with suppress(self._refusal):
+            for _ in range(2):
+                self.producer.list_topics(self.topic, MEETING_S)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for all answers. Raises CommandFailed if a record was not written."""

@@ -1,6 +1,7 @@
 """Lines and documents become the records they describe; what was not written is an error."""
 
 import json
+import logging
 import os
 import pty
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 from kafka.partitioner.default import murmur2
 
 from kbroker.cli.exit_codes import ExitCode
@@ -44,6 +45,27 @@ def test_keys_headers_and_nulls_are_cut_out_of_the_line(cli: Shell, topic: str) 
     assert (first["key"], first["value"], first["partition"]) == ("key", "value", 1)
     assert (second["key"], second["value"]) == (None, "x:y")
     assert (third["key"], third["value"]) == ("k", None)
+
+
+def test_the_producer_id_is_requested_with_the_first_record(cli: Shell, topic: str, target: Target) -> None:
+    """librdkafka alone lets half a second pass."""
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger(f"librdkafka of {topic}")
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(Lines())
+    settings = {"bootstrap.servers": target.bootstrap, "enable.idempotence": True, "debug": "eos"}
+    producer = Producer(settings, logger=logger)  # type: ignore[call-overload]
+    sending = Sending(producer, topic, None)
+    sending.send(NewRecord(b"k", b"v", []))
+    producer.poll(0)
+    assert any("Acquiring ProducerId" in line for line in lines)
+    sending.finish(60)
 
 
 def test_a_line_without_its_separator_is_a_usage_error(cli: Shell, topic: str) -> None:
