@@ -24,7 +24,7 @@ CLEAR = "\x1b[H\x1b[2J"
 WATCH = "--watch"
 WATCH_S = 2
 ANSWERS = 4
-"""So many answers in turn, each just in time, a reading waits for at most."""
+"""Maximum of answers in turn, each just in time, that a reading waits for."""
 
 EXAMPLES = examples(
     "kbroker groups describe billing",

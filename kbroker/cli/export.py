@@ -72,12 +72,10 @@ def kraft(
     Name all log.dirs of a cleanly stopped kbroker, in the same order. A server.properties for
     Apache Kafka is printed to stdout. kbroker can start on the directories again, and takes over
     the changes that Apache Kafka made (`kbroker docs move-out`)."""
-    from kbroker.control.store.store import FILE_NAME, StoreError
+    from kbroker.control.store.store import StoreError
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
-    if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
-        which = "not a log directory of kbroker, or kbroker has not run on it yet"
-        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here: {which}")
+    _check_used(log_dirs)
     given = None if properties is None else _read(properties)
     use_kernels()
     from kbroker.control.kraft.export import ExportError
@@ -101,6 +99,14 @@ def kraft(
     for left in done.left_out:
         say(f"left out, because Apache Kafka has no such setting: {left}")
     print(kafka_properties(done, log_dirs, node_id, given))
+
+
+def _check_used(log_dirs: list[str]) -> None:
+    from kbroker.control.store.store import FILE_NAME
+
+    if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
+        which = "not a log directory of kbroker, or kbroker has not run on it yet"
+        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here: {which}")
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -48,17 +48,7 @@ def offsets(
     partitions = [each for each in requested if each not in dead]
     starts = earliest(broker, admin, partitions)
     ends = latest(broker, admin, partitions, committed=read_committed)
-    rows: list[dict[str, Any]] = [
-        {
-            "topic": topic,
-            "partition": number,
-            "earliest": starts[topic, number],
-            "latest": ends[topic, number],
-        }
-        for topic, number in partitions
-    ]
-    for row in rows:
-        row["records"] = row["latest"] - row["earliest"]
+    rows = [_row(each, starts[each], ends[each]) for each in partitions]
     if timestamp_ms is not None:
         found = list_offsets(
             broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions, committed=read_committed
@@ -73,6 +63,11 @@ def offsets(
     rows += [{**dict.fromkeys(keys), "topic": topic, "partition": number} for topic, number in dead]
     _print(sorted(rows, key=lambda row: (row["topic"], row["partition"])), json)
     raise_first([CommandFailed(f"{topic}-{number}: it has no leader") for topic, number in sorted(dead)])
+
+
+def _row(partition: tuple[str, int], start: int, end: int) -> dict[str, Any]:
+    topic, number = partition
+    return {"topic": topic, "partition": number, "earliest": start, "latest": end, "records": end - start}
 
 
 def _held(number: int) -> int | None:

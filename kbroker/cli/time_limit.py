@@ -10,7 +10,7 @@ from kbroker.cli.failures import Unreachable
 
 Result = TypeVar("Result")
 GRACE_S = 2.0
-"""For a call to close its clients, after Ctrl-C."""
+"""Time for a call to close its clients, after Ctrl-C."""
 
 
 def within(limit_s: float, call: Callable[[], Result]) -> Result:

@@ -7,7 +7,7 @@ MAX_EPOCH: Final = 2**31 - 1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 """The last epoch of a producer id: it cannot be bumped."""
 NO_EPOCH: Final = -1
-"""Of a producer or coordinator that a partition does not know yet."""
+"""The epoch of a producer or coordinator that a partition does not know yet."""
 
 
 def next_epoch(epoch: int) -> int:

@@ -131,7 +131,13 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
         if answer.topic_split is None:
             return None
         sizes = sum(part.size for part in answer.topic_split.parts)
-        assert 8 < answer.topic_split.array < answer.topic_split.first < answer.topic_split.first + sizes < len(answer)
+        assert (
+            8
+            < answer.topic_split.array
+            < answer.topic_split.first
+            < answer.topic_split.first + sizes
+            < len(answer)
+        )
         assert answer.codes == answer.topic_split.codes + sum(part.codes for part in answer.topic_split.parts)
         return [part.key for part in answer.topic_split.parts]
 

@@ -60,7 +60,7 @@ def test_the_producer_id_is_requested_with_the_first_record(cli: Shell, topic: s
     logger.propagate = False
     logger.addHandler(Lines())
     settings = {"bootstrap.servers": target.bootstrap, "enable.idempotence": True, "debug": "eos"}
-    producer = Producer(settings, logger=logger)  # type: ignore[call-overload]
+    producer = Producer(settings, logger=logger)
     sending = Sending(producer, topic, None)
     sending.send(NewRecord(b"k", b"v", []))
     producer.poll(0)

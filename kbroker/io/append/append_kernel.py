@@ -143,11 +143,16 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
         ):
             return Completion.UNVERIFIED
     if known < 0:
-        if epoch < NO_EPOCH:
-            return Code.INVALID_PRODUCER_EPOCH
-        strict = operation == Operation.APPEND_ADDED and first != 0
-        return Code.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else Sequence.IN_SEQUENCE
+        return check_first_batch(epoch, first, operation == Operation.APPEND_ADDED)
     return pr.check_sequence(producers, known, epoch, first)
+
+
+@inlined
+def check_first_batch(epoch: int, sequence: int, from_zero: bool) -> int:
+    """Check a batch of a producer that the partition does not know."""
+    if epoch < NO_EPOCH:
+        return Code.INVALID_PRODUCER_EPOCH
+    return Code.OUT_OF_ORDER_SEQUENCE_NUMBER if from_zero and sequence != 0 else Sequence.IN_SEQUENCE
 
 
 @inlined

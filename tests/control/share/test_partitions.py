@@ -1,5 +1,4 @@
-"""Dead letters are written before the state that makes their records final, and until they are;
-what was released pauses."""
+"""Dead letters are written before the state that makes their records final, and until they are."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -190,56 +189,6 @@ def test_locks_that_end_for_the_last_time_lead_to_letters(play: Play) -> None:
         await scene.until(lambda: scene.start_offset() == 10)
         assert scene.events.count(LETTER) == 10
         assert scene.events[-1] == STATE
-
-    play(test)
-
-
-BACKOFF = {"kbroker.share.retry.backoff.ms": "40", "kbroker.share.retry.backoff.max.ms": "50"}
-
-
-def test_a_released_record_is_available_again_after_its_pause(play: Play) -> None:
-    async def test(scene: Scene) -> None:
-        partition = await scene.taken()
-        limits = scene.partitions.limits("team")
-        assert (limits.backoff_ms, limits.max_backoff_ms) == (40, 50)
-        released_ms = monotonic_ms()
-        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, released_ms)
-        await scene.partitions.settle(scene.key, partition)
-        following = partition.next_offset()
-        assert following == 10 or monotonic_ms() >= released_ms + 40
-        while not scene.freed:
-            await asyncio.sleep(0.005)
-        assert monotonic_ms() >= released_ms + 40
-        assert partition.next_offset() == 0
-
-    play(test, BACKOFF)
-
-
-def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
-    async def test(scene: Scene) -> None:
-        partition = await scene.taken()
-        limits = scene.partitions.limits("team")
-        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, 0)
-        await scene.partitions.settle(scene.key, partition)
-        scene.partitions.forget(scene.key)
-        loaded_ms = monotonic_ms()
-        again = await scene.partitions.open(scene.key)
-        following = again.next_offset()
-        assert following == 4 or monotonic_ms() >= loaded_ms + 40
-        while not scene.freed:
-            await asyncio.sleep(0.005)
-        assert monotonic_ms() >= loaded_ms + 40
-        assert again.next_offset() == 0
-
-    play(test, BACKOFF)
-
-
-def test_without_the_setting_a_released_record_is_available_at_once(play: Play) -> None:
-    async def test(scene: Scene) -> None:
-        partition = await scene.taken()
-        assert partition.release("a", scene.partitions.limits("team"), monotonic_ms())
-        assert partition.next_offset() == 0
-        assert partition.next_deadline_ms() is None
 
     play(test)
 

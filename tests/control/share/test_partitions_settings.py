@@ -9,8 +9,10 @@ import pytest
 
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.partitions import _not_written
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
@@ -129,3 +131,53 @@ def test_a_group_whose_offset_was_set_below_none_begins_at_the_start_of_the_log(
 )
 def test_a_state_that_is_not_written_has_kafkas_error(code: ErrorCode, shown: ErrorCode) -> None:
     assert _not_written(KafkaError(code)).code is shown
+
+
+BACKOFF = {"kbroker.share.retry.backoff.ms": "40", "kbroker.share.retry.backoff.max.ms": "50"}
+
+
+def test_a_released_record_is_available_again_after_its_pause(play: Play) -> None:
+    async def test(scene: Scene, _: World) -> None:
+        partition = await scene.taken()
+        limits = scene.partitions.limits("team")
+        assert (limits.backoff_ms, limits.max_backoff_ms) == (40, 50)
+        released_ms = monotonic_ms()
+        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, released_ms)
+        await scene.partitions.settle(scene.key, partition)
+        following = partition.next_offset()
+        assert following == 10 or monotonic_ms() >= released_ms + 40
+        while not scene.freed:
+            await asyncio.sleep(0.005)
+        assert monotonic_ms() >= released_ms + 40
+        assert partition.next_offset() == 0
+
+    play(test, BACKOFF)
+
+
+def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
+    async def test(scene: Scene, _: World) -> None:
+        partition = await scene.taken()
+        limits = scene.partitions.limits("team")
+        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, 0)
+        await scene.partitions.settle(scene.key, partition)
+        scene.partitions.forget(scene.key)
+        loaded_ms = monotonic_ms()
+        again = await scene.partitions.open(scene.key)
+        following = again.next_offset()
+        assert following == 4 or monotonic_ms() >= loaded_ms + 40
+        while not scene.freed:
+            await asyncio.sleep(0.005)
+        assert monotonic_ms() >= loaded_ms + 40
+        assert again.next_offset() == 0
+
+    play(test, BACKOFF)
+
+
+def test_without_the_setting_a_released_record_is_available_at_once(play: Play) -> None:
+    async def test(scene: Scene, _: World) -> None:
+        partition = await scene.taken()
+        assert partition.release("a", scene.partitions.limits("team"), monotonic_ms())
+        assert partition.next_offset() == 0
+        assert partition.next_deadline_ms() is None
+
+    play(test, {})
