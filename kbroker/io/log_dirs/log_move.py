@@ -153,7 +153,7 @@ class LogMove:
         if cuts == self._cuts:
             return
         bases = sorted(self._have)
-        for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+        for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=False):  # of none: the end
             if following > self.log.segments.lowest_cut:
                 self._drop(base)
         self._cuts = cuts
@@ -179,7 +179,11 @@ class LogMove:
             if have is not None and (have[0] != inode or have[1] > state.bytes):
                 self._drop(state.base)
                 have = None
-            self._copy_bytes(log.fileno(), state, have[1] if have is not None else 0, throttled)
+            try:
+                self._copy_bytes(log.fileno(), state, have[1] if have is not None else 0, throttled)
+            except FileNotFoundError:  # it was cut; its copied bytes must not stay after the new ones
+                self._drop(state.base)
+                raise
             status = os.fstat(log.fileno())
         if state.closed:
             for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):

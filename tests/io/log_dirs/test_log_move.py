@@ -3,6 +3,7 @@ it meanwhile."""
 
 import os
 import shutil
+import threading
 import time
 from math import inf
 from pathlib import Path
@@ -122,6 +123,29 @@ def test_a_copy_of_what_was_cut_since_is_not_switched_to(tmp_path: Path) -> None
     assert not case.move.complete()
     case.partition.role.resume()
     case.move.resume()
+    case.copied()
+    case.finish()
+
+
+def test_a_segment_that_is_cut_while_it_is_copied_leaves_no_bytes_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were whole batches after the end of the shorter log, which a reader or a start may
+    take for its records."""
+    monkeypatch.setattr(log_move, "PIECE", 100)
+    case, cut, sendfile = Moved(tmp_path), threading.Event(), os.sendfile
+
+    def cutting(out: int, source: int, offset: int, count: int) -> int:
+        sent = sendfile(out, source, offset, count)
+        if offset == 400 and not cut.is_set():
+            case.partition.truncate_to(1, NOW)
+            cut.set()
+        return sent
+
+    monkeypatch.setattr(os, "sendfile", cutting)
+    case.move.start()
+    assert cut.wait(60)
+    case.append(1, b"other")
     case.copied()
     case.finish()
 
