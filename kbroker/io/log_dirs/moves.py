@@ -8,6 +8,7 @@ call carries the stored log dir, and an undecided move continues.
 """
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
@@ -114,6 +115,9 @@ class Moves:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if move.switched:
             return True
+        if (offline := self._offline(move)) is not None:
+            self._failed(body.slot, offline)
+            raise offline
         try:
             partition.role.pause()
             done = move.complete()
@@ -166,8 +170,8 @@ class Moves:
         """Report to control the moves that have failed or caught up; called several times a second
         while there are any."""
         for slot, move in list(self._moves.items()):
-            if move.error is not None:
-                self._failed(slot, move.error)
+            if (error := move.error or self._offline(move)) is not None:
+                self._failed(slot, error)
                 send(MoveFailed(slot, move.generation, move.target))
             elif not move.switched and move.caught_up:
                 send(MoveCaughtUp(slot, move.generation, move.target))
@@ -176,6 +180,12 @@ class Moves:
     def count(self) -> int:
         """Moves in progress."""
         return len(self._moves)
+
+    def _offline(self, move: LogMove) -> OSError | None:
+        """The error that took the log dir offline to which a log is copied: there it would not be
+        served. A complete copy may be the log already."""
+        number = 0 if move.switched else self._logs.failures.of(move.target)
+        return OSError(number, os.strerror(number), move.target) if number else None
 
     def _failed(self, slot: int, error: Exception) -> None:
         move = self._moves.get(slot)

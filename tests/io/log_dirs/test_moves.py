@@ -50,8 +50,11 @@ class OneLog:
             self.append()
         self.lost: list[tuple[int, str, OSError]] = []
         self.left: list[str] = []
+        self.failed: dict[str, int] = {}
         self.failures: Any = SimpleNamespace(
-            offline_listeners=[], log_lost=lambda *failure: self.lost.append(failure)
+            offline_listeners=[],
+            log_lost=lambda *failure: self.lost.append(failure),
+            of=lambda log_dir: self.failed.get(log_dir, 0),
         )
         checkpoints = OffsetCheckpoints({path: LogDir(path) for path in self.dirs}, self._not_written)
         self.checkpoint_copy = lambda _, log_dir: checkpoints.write_copy(self.partition, log_dir)
@@ -308,12 +311,15 @@ def test_deleted_records_do_not_come_back_with_the_copy(case: Case) -> None:
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failing", ["copy", "log dir"])
+def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "of the disk")
 
-    monkeypatch.setattr("kbroker.io.log_dirs.log_move.LogMove._round", fail)
+    if failing == "copy":
+        monkeypatch.setattr("kbroker.io.log_dirs.log_move.LogMove._round", fail)
     case.begin()
+    case.logs.failed[case.there] = errno.EIO if failing == "log dir" else 0
     deadline = time.monotonic() + 60
     while not case.reported:
         assert time.monotonic() < deadline
@@ -360,24 +366,25 @@ def test_a_move_is_begun_and_completed_once(case: Case) -> None:
     assert case.folder.startswith(case.here)
 
 
-@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "broken")])
+@pytest.mark.parametrize(("text", "failed"), [("", 0), ("broken", 0), ("offline", errno.EIO)])
 def test_a_log_whose_copy_is_not_completed_stays_in_use(
-    case: Case, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+    case: Case, monkeypatch: pytest.MonkeyPatch, text: str, failed: int
 ) -> None:
     def complete() -> bool:
-        if error is not None:
-            raise error
+        if text:
+            raise OSError(errno.EIO, text)
         return False
 
     case.begin()
     case.caught_up()
+    case.logs.failed[case.there] = failed  # in a log dir that has failed it would not be served
     monkeypatch.setattr(case.moves._moves[SLOT], "complete", complete)
-    if error is None:
-        assert not case.moves.switch(SwitchMove(SLOT, GENERATION))
-    else:
-        with pytest.raises(OSError, match="broken"):
+    if text:
+        with pytest.raises(OSError, match=os.strerror(failed) if failed else text):
             case.moves.switch(SwitchMove(SLOT, GENERATION))
-    assert (case.is_online(), case.moves.count) == (True, int(error is None))
+    else:
+        assert not case.moves.switch(SwitchMove(SLOT, GENERATION))
+    assert (case.is_online(), case.moves.count) == (True, int(not text))
     assert LogDir(case.there).recovery_points() == {}
 
 
