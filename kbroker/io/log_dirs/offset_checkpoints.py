@@ -226,12 +226,14 @@ class OffsetCheckpoints:
         folder.lower_offsets(key, partition.recovery_point, partition.first_dirty, partition.log_start)
 
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
-        """Write and sync recovery point and log start of a complete copy. Raises OSError."""
-        key = (partition.topic, partition.partition)
-        start = partition.checkpointed_log_start
-        self._dirs[log_dir].update_recovery_points({key: partition.log_end})
-        starts, plain = ({}, (key,)) if start is None else ({key: start}, ())
-        self._dirs[log_dir].update_log_start_offsets(starts, plain)
+        """Write and sync recovery point, log start and first dirty offset of a complete copy. The
+        log dir may still have those of an earlier log of the name, which it could not drop on a
+        full disk. Raises OSError."""
+        key, folder = (partition.topic, partition.partition), self._dirs[log_dir]
+        start, first_dirty = partition.checkpointed_log_start, partition.first_dirty
+        folder.update_recovery_points({key: partition.log_end})
+        folder.update_log_start_offsets({} if start is None else {key: start}, (key,))
+        folder.update_cleaner_offsets({} if first_dirty < 0 else {key: first_dirty}, (key,))
 
     def write_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> set[int]:
         """Write log starts; returns the slots of those that are on disk. On a full disk they are

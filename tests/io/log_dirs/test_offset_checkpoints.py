@@ -147,6 +147,19 @@ def test_truncated_records_do_not_pass_for_clean_after_a_restart(scene: Scene) -
     assert scene.dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
 
 
+@pytest.mark.parametrize(("clean", "found"), [(3, {("t", 0): 3, ("u", 0): 9}), (-1, {("u", 0): 9})])
+def test_a_copy_is_as_clean_as_its_log(scene: Scene, clean: int, found: dict[tuple[str, int], int]) -> None:
+    """The log dir may have the offset of an earlier log of the name: it was full when that log
+    left. Dirty records passed for clean, so their tombstones went before the older records."""
+    for number in range(4):
+        scene.log.append(batch(number, [b"v"]))
+    scene.log.partition.cleaned_up_to(clean)
+    scene.dir.update_cleaner_offsets({("t", 0): 4, ("u", 0): 9})
+    scene.checkpoints.write_copy(scene.log.partition, scene.dir.path)
+    assert scene.dir.cleaner_offsets() == found
+    assert scene.dir.recovery_points() == {("t", 0): 4}
+
+
 def test_a_log_dir_that_cannot_be_written_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OSError(5, "Input/output error")
