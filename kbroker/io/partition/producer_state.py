@@ -63,6 +63,14 @@ class ProducerStateManager:
         self._open.forget()
         self._table.drop(self._slot)
 
+    def start_again(self) -> None:
+        """Forget all producers, and remove their snapshots: nothing of them is left in the log
+        (ProducerStateManager.truncateFullyAndStartAt)."""
+        self.drop()
+        folder = self._segments.folder
+        for offset in files.list_snapshots(folder):
+            Path(files.path(folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
+
     def snapshot(self, offset: int) -> None:
         """Write a snapshot; it is synced with the segment. A client may make very many producers,
         and segments of one record: while snapshots take long, few segments have one. A replay

@@ -253,7 +253,7 @@ class UnifiedLog:
         self.published.log_start = offset
         self.first_dirty = -1
         self.epochs.clear()
-        self.producers.drop()
+        self.producers.start_again()
         self.active.first_unstable = -1
         self.role.let_append()
         self.published.publish(high_watermark=offset, durable=offset, changed=True)

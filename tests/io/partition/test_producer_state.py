@@ -161,6 +161,19 @@ def test_a_truncation_leaves_the_transactions_whose_markers_it_leaves(
     assert [advance(log, mark) for mark in (1, 2)] == [(0, 0), (2, 2)]
 
 
+def test_a_log_that_starts_again_knows_no_producer_of_before(log: Transactions) -> None:
+    """In a follower whose leader has deleted the rest. The snapshot of its last stop brought back
+    an open transaction, and the last stable offset stayed at the log start."""
+    log.write(1)
+    log.log.reopen()
+    log.log.partition.truncate_fully(9, NOW)
+    log.write(2, transactional=False)
+    log.write(2, transactional=False)
+    log.log.partition.truncate_to(10, NOW)
+    assert (log.stable, log.log.partition.log_end) == (10, 10)
+    assert [entry.producer_id for entry in log.log.partition.producers.entries()] == [2]
+
+
 def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:
     """A reader of committed records that asks for the end would be sent to deleted records."""
     for producer_id in (1, 2, 1):
