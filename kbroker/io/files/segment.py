@@ -80,11 +80,12 @@ class ActiveState(Struct):
     first_timestamp: int = -1
 
 
-def open_files(folder: str, base_offset: int) -> SegmentFds:
-    """Open (and create) a segment's files for appending. Raises OSError."""
+def open_files(folder: str, base_offset: int, time_index: str = files.TIME_INDEX) -> SegmentFds:
+    """Open (and create) a segment's files for appending. time_index: another suffix of it. Raises
+    OSError."""
     opened: list[int] = []
     try:
-        for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
+        for suffix in (files.LOG, files.INDEX, time_index):
             opened.append(os.open(files.path(folder, base_offset, suffix), FLAGS, 0o644))
     except OSError:
         for fd in opened:

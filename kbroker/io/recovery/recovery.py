@@ -31,12 +31,12 @@ from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, Scan, ScannedRows
+from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, UNNAMED, Scan, ScannedRows
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.search import find_position
 from kbroker.log import files, transaction_index
-from kbroker.log.errors import CorruptLog, UnsupportedFormat
+from kbroker.log.errors import UnsupportedFormat
 from kbroker.log.transaction_index import seal
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class LogLoader:
         self._segments: list[Segment] = []
         self._names: set[str] = set()
         self._reindexed: set[int] = set()  # segments whose .txnindex the replay writes
+        self._unnamed: set[int] = set()  # segments whose time index has no name yet
         self._deleted: list[str] = []
         self._truncated = self._scanned = 0
         self._fault: str | None = None  # of the last scan
@@ -96,6 +97,8 @@ class LogLoader:
             self.epochs.write()  # entries that a scan found; what was removed, the next start removes again
         crash_point("recovery: epochs written")
         replay = self._replay(active.next_offset)
+        for base in self._unnamed:
+            segment_scan.name_time_index(self.folder, base)
         crash_point("recovery: producers replayed")
         recovery_point = (
             active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
@@ -154,33 +157,26 @@ class LogLoader:
             if n >= first_dirty:
                 if self._scan(n):
                     return
-            elif self._index_is_bad(segment.base_offset):
+            elif segment_scan.index_is_bad(self.folder, segment.base_offset, self._names):
                 log.warning(
                     "%s: an index of segment %d is bad, rebuilding it", self.folder, segment.base_offset
                 )
-                if self._scan(n):
+                if self._scan(n, unnamed=True):
                     return
 
-    def _index_is_bad(self, base: int) -> bool:
-        """Whether an index is missing, or the transaction index is impossible."""
-        if any(files.file_name(base, each) not in self._names for each in (files.INDEX, files.TIME_INDEX)):
-            return True
-        if files.file_name(base, files.TXN_INDEX) not in self._names:
-            return False
-        try:
-            return not transaction_index.is_sane(self.folder, base)
-        except CorruptLog:
-            return True
-
-    def _scan(self, n: int) -> bool:
+    def _scan(self, n: int, unnamed: bool = False) -> bool:
         """Check the n-th segment and rebuild its indexes. At the first fault it is cut, and the
-        segments after it are deleted; returns whether that was so."""
+        segments after it are deleted; returns whether that was so. unnamed: the time index gets its
+        name at the end of the load; no later start would scan the segment."""
         segment = self._segments[n]
         base = segment.base_offset
         is_last = n == len(self._segments) - 1
         next_base = None if is_last else self._segments[n + 1].base_offset
         self._forget(base)
-        fds = open_files(self.folder, base)
+        if unnamed:
+            self._unnamed.add(base)
+            Path(files.path(self.folder, base, files.TIME_INDEX)).unlink(missing_ok=True)
+        fds = open_files(self.folder, base, UNNAMED if unnamed else files.TIME_INDEX)
         size = os.fstat(fds.log).st_size
         try:
             active, flushed = self._checked(fds, base, size, next_base)
@@ -319,7 +315,7 @@ class LogLoader:
                 log.warning(
                     "%s: the active segment %d does not fit its indexes, scanning it", self.folder, base
                 )
-                self._scan(len(self._segments) - 1)
+                self._scan(len(self._segments) - 1, unnamed=True)
             else:
                 self._states[base] = (fds, state)
         return self._states[base][1]
@@ -344,6 +340,7 @@ class LogLoader:
         for segment in reversed(self._segments[n:]):
             self._forget(segment.base_offset)
             self._reindexed.discard(segment.base_offset)
+            self._unnamed.discard(segment.base_offset)
             self._rows.forget(segment.base_offset)
             self._deleted += mark_deleted(self.folder, segment.base_offset)
         del self._segments[n:]

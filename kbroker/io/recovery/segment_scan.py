@@ -6,7 +6,9 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -21,7 +23,7 @@ from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
 from kbroker.kernels.memory import INT32_MAX
 from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch, ScanState, ScanStop
-from kbroker.log import files
+from kbroker.log import files, transaction_index
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.protocol import batch_layout as b
 
@@ -31,6 +33,9 @@ Progress = Callable[[int], None]
 BUFFER_BYTES = 1 << 20
 HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
+UNNAMED: Final = files.TIME_INDEX + files.CLEANED
+"""The time index of a segment whose indexes are being rebuilt: until they are complete one is
+missing, and each start rebuilds them. With a part of a time index retention deletes too early."""
 MAX_KNOWN_ROWS: Final = 1 << 13
 """Maximum of one log, 0.9 MB. The headers of a larger log are read again: that takes much less time
 than its CRCs, and logs are loaded side by side."""
@@ -236,6 +241,27 @@ def first_timestamp(log_fd: int, base: int, log_bytes: int) -> int:
     for rows, _ in scan:
         return int(rows[0, ScannedBatch.MAX_TIMESTAMP])
     return -1
+
+
+def index_is_bad(folder: str, base: int, names: Collection[str]) -> bool:
+    """Whether an index of a segment is missing, or its transaction index is impossible. names: of
+    the folder's files. Raises OSError."""
+    if any(files.file_name(base, each) not in names for each in (files.INDEX, files.TIME_INDEX)):
+        return True
+    if files.file_name(base, files.TXN_INDEX) not in names:
+        return False
+    try:
+        return not transaction_index.is_sane(folder, base)
+    except CorruptLog:
+        return True
+
+
+def name_time_index(folder: str, base: int) -> None:
+    """All indexes of a segment are rebuilt: its time index gets its name. Raises OSError."""
+    for suffix in (files.INDEX, files.TXN_INDEX, UNNAMED):
+        with suppress(FileNotFoundError):  # few segments have a transaction index
+            files.sync_file(files.path(folder, base, suffix))
+    Path(files.path(folder, base, UNNAMED)).rename(files.path(folder, base, files.TIME_INDEX))
 
 
 def next_offset_of(path: str, base: int) -> int:

@@ -1,9 +1,12 @@
 """Where recovery begins and ends, at its bounds: log starts, recovery points, published ends."""
 
 import ctypes
+import errno
+import itertools
 import os
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from kbroker.log import checkpoint, files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log
 from tests.io.deaths import Deaths
-from tests.io.recovery.torn_log import filled, load, offsets
+from tests.io.recovery.torn_log import filled, indexes, load, offsets
 from tests.log.batch_bytes import batch, end_marker
 
 
@@ -192,6 +195,59 @@ def aborted(root: Path) -> Log:
     log.append(end_marker(0, 1, 1, commit=False))
     log.partition.abandon()
     return log
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_indexes_that_were_not_rebuilt_to_their_end_are_rebuilt_by_the_next_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """There was no room, or the process was killed. No other load scans the segment: with a part
+    of its time index retention deleted it too early."""
+    log = filled(tmp_path / "log", index_interval_bytes=300)
+    writes, write = itertools.count(), files.pwrite_all
+    log.reopen(clean=False)
+    log.partition.close()
+    expected = indexes(log.folder)
+    second = files.list_segments(str(log.folder))[1].base_offset
+    for suffix in (files.INDEX, files.TIME_INDEX):
+        Path(files.path(str(log.folder), second, suffix)).unlink()
+
+    def full(fd: int, data: bytes, at: int) -> None:
+        if next(writes) == failing:
+            raise OSError(errno.ENOSPC, "no room")
+        write(fd, data, at)
+
+    monkeypatch.setattr(files, "pwrite_all", full)
+    with pytest.raises(OSError, match="no room"):
+        load(log, clean=True)
+    monkeypatch.undo()
+    load(log, clean=True)
+    assert indexes(log.folder) == expected
+
+
+def test_a_transaction_index_that_was_not_rebuilt_to_its_end_is_rebuilt_by_the_next_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a folder that Apache Kafka wrote: aborted records were served as committed ones."""
+    log = aborted(tmp_path)
+    log.reopen(clean=False)
+    log.partition.roll(NOW)
+    log.append(batch())
+    log.partition.close()
+    path = files.path(str(log.folder), 0, files.TXN_INDEX)
+    with suppress(OSError):  # not every file system has it
+        os.removexattr(path, transaction_index.SEAL)
+    Path(files.path(str(log.folder), 0, files.TIME_INDEX)).unlink()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(transaction_index, "append_entry", full)
+    with pytest.raises(OSError, match="no room"):
+        load(log, clean=True)
+    monkeypatch.undo()
+    load(log, clean=True)
+    assert transaction_index.read_index(str(log.folder), 0) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 def test_a_recovery_that_dies_while_it_cuts_a_log_leaves_no_gap(
