@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE
 from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.log import files
@@ -128,7 +129,9 @@ def largest_timestamp(folder: str, segment: Segment) -> int:
 
 
 def mark_deleted(folder: str, base_offset: int) -> list[str]:
-    """Rename a segment's files and its producer snapshot to ``.deleted``; returns the new paths."""
+    """Rename a segment's files and its producer snapshot to ``.deleted``; returns the new paths. If
+    there is no room for a longer name, a file is removed at once: one that stayed would be the
+    log's again after the next start. Raises OSError."""
     renamed = []
     for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT):
         path = Path(files.path(folder, base_offset, suffix))
@@ -137,6 +140,10 @@ def mark_deleted(folder: str, base_offset: int) -> list[str]:
             crash_point("retention: file renamed")
         except FileNotFoundError:
             continue
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            path.unlink(missing_ok=True)
     return renamed
 
 

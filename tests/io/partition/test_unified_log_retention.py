@@ -1,6 +1,8 @@
 """Old segments are deleted by size, age and DeleteRecords, but never while they may still be
 needed."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,29 @@ def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     assert log.partition.high_watermark == 1
     assert log.partition.retention(NOW) == 1
     assert log.partition.base_offsets == [1]
+
+
+def test_segments_are_removed_at_once_if_there_is_no_room_for_a_longer_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a full directory of a full disk. They took the space until the next start, and then the
+    deleted records were back."""
+    log = Log(tmp_path, topic_config(**small()))
+    log.open()
+    for _ in range(20):
+        log.append(batch(0, [b"x" * 40]))
+    start = log.partition.base_offsets[2]
+    log.partition.delete_records(start)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as no_room:
+        no_room.setattr(Path, "rename", full)
+        assert log.partition.retention(NOW) == 2
+    log.reopen(clean=False)
+    assert (log.partition.log_start, log.partition.base_offsets[0]) == (start, start)
+    assert offsets(log) == list(range(start, 20))
 
 
 def test_deleted_files_stay_for_the_delay(tmp_path: Path) -> None:
