@@ -45,7 +45,7 @@ PULLS = 8  # buffers of one partition in a turn
 class Followed(Struct):
     """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the
     next byte to copy, None to look it up; version: of the leader's list of segments then.
-    paused_until_ns: CLOCK_MONOTONIC."""
+    paused_until_ns: CLOCK_MONOTONIC. lowered: the checkpoints have what a truncation has left."""
 
     body: Follow
     reader: LogReader
@@ -53,6 +53,7 @@ class Followed(Struct):
     place: tuple[int, int] | None = None
     version: int = -1
     paused_until_ns: int = 0
+    lowered: bool = True
 
 
 class Following:
@@ -101,7 +102,9 @@ class Following:
         self._drain.notify(body.slot)
         if body.leader_slot < 0:
             return
-        self._followed[body.slot] = Followed(body, LogReader(body.leader_folder, self._files))
+        lowered = known is None or known.lowered
+        reader = LogReader(body.leader_folder, self._files)
+        self._followed[body.slot] = Followed(body, reader, lowered=lowered)
         self._list_pairs()
         self.check()
 
@@ -238,8 +241,11 @@ class Following:
                 partition.log_end,
                 end,
             )
+            followed.lowered = False
             _own(partition.truncate_to, end, wall_clock_ms())
+        if not followed.lowered:  # also if this failed before: as on a full disk
             _own(self._logs.truncated, partition.slot)
+            followed.lowered = True
         partition.active.note_copied_epoch(partition.epochs.latest)
         if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())

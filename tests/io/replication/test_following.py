@@ -377,7 +377,12 @@ def test_a_truncated_log_does_not_grow_before_its_lower_recovery_point_is_writte
     def lowered(_: int) -> None:
         raise full
 
-    monkeypatch.setattr(case.following._logs, "truncated", lowered)
-    case.follow(3)
-    assert case.failed == [full]
+    with monkeypatch.context() as no_room:
+        no_room.setattr(case.following._logs, "truncated", lowered)
+        case.follow(3)
+        case.check(later_ns=module.PAUSE_NS)
+    assert case.failed == [full] * 2
     assert offsets(case.own) == [0, 1]
+    case.check(later_ns=module.PAUSE_NS)
+    assert case.lowered == [OWN]
+    case.assert_equal()
