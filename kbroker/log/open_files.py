@@ -35,6 +35,12 @@ class OpenFile:
         """Bytes of the file now."""
         return os.fstat(self.fd).st_size
 
+    def contents(self) -> tuple[int, int]:
+        """Bytes of the file now, and when they were changed last (ns): others than before if it was
+        cut meanwhile, however long it is again."""
+        status = os.fstat(self.fd)
+        return status.st_size, status.st_mtime_ns
+
     def __del__(self) -> None:
         if self.fd >= 0:
             with suppress(OSError):

@@ -62,6 +62,14 @@ class Walked(NamedTuple):
     end: int
 
 
+class LargestTimestamp(NamedTuple):
+    """The result of `largest_in` for a closed segment with these contents (see OpenFile). The log
+    of a replica that leads again may have been cut there, and have grown, since it was read."""
+
+    contents: tuple[int, int]
+    found: tuple[int, int]
+
+
 class LogReader:
     """Log of one partition for reading. Runs in: network, control, tools. Owner: its creator. Not
     thread-safe.
@@ -76,7 +84,7 @@ class LogReader:
     def __init__(self, folder: str, open_files: OpenFiles) -> None:
         self.folder = folder
         self.open_files = open_files
-        self.max_timestamps: dict[int, tuple[int, int]] = {}  # of closed segments: see log/timestamps.py
+        self.max_timestamps: dict[int, LargestTimestamp] = {}  # of closed segments: see log/timestamps.py
         self.walked: Walked | None = None  # of the active segment: see log/timestamps.py
         self.transaction_indexes: frozenset[int] | None = None  # see log/transaction_index.py
         self._version: int | None = None

@@ -7,7 +7,7 @@ import numpy as np
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
-from kbroker.log.reader import LogReader, SegmentView, Walked, batch_position
+from kbroker.log.reader import LargestTimestamp, LogReader, SegmentView, Walked, batch_position
 from kbroker.log.record_times import first_record
 from kbroker.log.walk import PlacedBatch, read_batch
 
@@ -106,11 +106,12 @@ def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
     base = view.base_offset
     if view.last:
         return _largest_in_active(reader, view)
-    if base in reader.max_timestamps:
-        return reader.max_timestamps[base]
+    known, contents = reader.max_timestamps.get(base), view.log.contents()
+    if known is not None and known.contents == contents:
+        return known.found
     indexed = _last_indexed(reader, view)
     largest = indexed or _walk(reader, view, Walked(base, NO_TIMESTAMP, base, 0))[1:3]
-    reader.max_timestamps[base] = largest
+    reader.max_timestamps[base] = LargestTimestamp(contents, largest)
     return largest
 
 

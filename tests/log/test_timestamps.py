@@ -1,6 +1,7 @@
 """ListOffsets by time: the first record at or after a time, and the record with the largest
 time."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -189,6 +190,25 @@ def test_a_truncated_segment_is_walked_again(tmp_path: Path) -> None:
     later = [build_batch([(None, b"v", (), time)], base_offset=at) for at, time in ((1, 15), (2, 20))]
     folder.segment(0, [batches[0], *later], closed=False)
     assert max_timestamp(reader, 0, 0, end, version=4) == (20, 2, -1)
+
+
+def test_a_closed_segment_that_was_cut_and_has_grown_again_has_its_new_largest_time(tmp_path: Path) -> None:
+    """A replica that leads again was cut as a follower, while no client asked this reader."""
+    folder = Folder(tmp_path / "t-0")
+
+    def rewritten(times: list[int], changed_s: int) -> None:
+        data = [build_batch([(None, b"v", (), time)], base_offset=at) for at, time in enumerate(times)]
+        folder.segment(0, data[:2])
+        os.utime(folder.file(0, ".log"), (changed_s, changed_s))
+        folder.segment(2, data[2:], closed=False)
+
+    rewritten([10, 50, 60], 1000)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    assert locate_timestamp(reader, 40, 0, *WHOLE_LOG, version=2) == (50, 1, -1)
+    rewritten([10, 20, 60], 2000)
+    assert locate_timestamp(reader, 40, 0, *WHOLE_LOG, version=6) == (60, 2, -1)
+    rewritten([10, 55, 60], 3000)
+    assert locate_timestamp(reader, 52, 0, *WHOLE_LOG, version=10) == (55, 1, -1)
 
 
 def test_a_segment_that_compaction_has_emptied_hides_no_later_one(tmp_path: Path) -> None:
