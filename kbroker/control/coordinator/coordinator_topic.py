@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import ensure
-from kbroker.control.coordinator.acknowledged import acknowledged, is_acknowledged
+from kbroker.control.coordinator.acknowledged import CHECK_S, MAX_CHECK_S, acknowledged, is_acknowledged
 from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.log_windows import LogWindows
 from kbroker.control.coordinator.machine import Machine
@@ -213,35 +213,67 @@ class CoordinatorTopic:
             failure = error
         if not self._is_current(topic):
             return
-        self._replayed.discard(partition.index)
         if failure is None:
+            self._replayed.discard(partition.index)
             self._begin(partition)
         else:
             log.warning("%s is loaded again: %s", partition.folder, failure)
-            self.machine.unloaded(partition.index)
-            await self.load()
+            await self._load_again(topic, partition.index)
+
+    async def _load_again(self, topic: Topic | None, index: int) -> None:
+        """A partition, which is not loaded, has replayed records that are lost: forget them, and
+        replay its log as soon as that is open, as another leader's."""
+        self._replayed.discard(index)
+        self.machine.unloaded(index)
+        pause_s = CHECK_S
+        while self._is_current(topic):
+            partition = self._broker.catalogue.partition(self.topic, index)
+            if partition is not None and self._broker.is_online(partition):
+                await self.load()
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_CHECK_S)
 
     def replayed_late(self, index: int) -> None:
         """Records of a partition were replayed whose append has timed out: no answer is read from
         them before they are acknowledged."""
-        partition = self._broker.catalogue.partition(self.topic, index)
-        if partition is None or is_acknowledged(self._broker, partition):
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is None or is_acknowledged(self._broker, topic.partitions[index]):
             return
         waits = index in self._uncertain
         self._uncertain[index] = waits
         if not waits:
-            self._background.start(self._until_certain(partition))
+            self._background.start(self._until_certain(topic, topic.partitions[index]))
 
-    async def _until_certain(self, partition: Partition) -> None:
+    async def _until_certain(self, topic: Topic, partition: Partition) -> None:
         try:
             await acknowledged(self._broker, partition)
             while self._uncertain[partition.index]:
                 self._uncertain[partition.index] = False
                 await acknowledged(self._broker, partition)
         except KafkaError as error:
-            log.warning("%s: records whose append timed out may be lost: %s", partition.folder, error)
+            log.warning(
+                "%s is loaded again, records whose append timed out may be lost: %s", partition.folder, error
+            )
+            await self._forget_lost(topic, partition.index)
         finally:
             del self._uncertain[partition.index]
+
+    async def _forget_lost(self, topic: Topic, index: int) -> None:
+        """A loaded partition has replayed records that may be lost. Its state must agree with its
+        log, so both are compared as at a start."""
+        if not self._is_current(topic) or index not in self.loaded:
+            return
+        self.loaded.discard(index)
+        self._replayed.add(index)
+        self._forget_all()
+        await self._settled(index)
+        if self._is_current(topic):
+            await self._load_again(topic, index)
+
+    async def _settled(self, index: int) -> None:
+        """Wait until no operation of a partition that is not loaded is pending: its end would be
+        replayed before the log's older records."""
 
     def _is_current(self, topic: Topic | None) -> bool:
         """Whether a topic has not been deleted, nor created again."""

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 IN_A_TURN: Final = 32
 """Waiting operations of a key that are decided in one turn of the loop: about a millisecond."""
 
+SETTLING_S: Final = 0.01
+"""Pause between two checks whether the operations of a partition have ended."""
+
 
 class Independent(Struct):
     """Pending operations of one key that need not see each other's records. tail: ends with the
@@ -74,12 +77,20 @@ class Runtime(CoordinatorTopic):
         self._queued: dict[str, Queued] = {}
         self._slicing = Slicing()
         self._writer = OutcomeWriter(self, broker, appender, self._slicing, loop, timeout_ms)
+        self._appender = appender
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
 
     def _forget_all(self) -> None:
         if self.fast_path is not None:
             self.fast_path.forget_all()
+
+    async def _settled(self, index: int) -> None:
+        while (topic := self._broker.catalogue.get(self.topic)) is not None:
+            pending = any(self.partition_for(key) == index for key in self._tails)
+            if not pending and self._appender.is_idle(topic.partitions[index]):
+                return
+            await asyncio.sleep(SETTLING_S)
 
     # --- operations -------------------------------------------------------------------------------------
 

@@ -167,6 +167,10 @@ class Appender:
 
         self._add(partition, batch, timeout_ms, settled)
 
+    def is_idle(self, partition: Partition) -> bool:
+        """Whether no append to a partition is pending."""
+        return id(partition) not in self._queues
+
     # --- the order of a partition's appends -------------------------------------------------------
 
     def _add(self, partition: Partition, batch: bytes, timeout_ms: int, settled: Settled) -> None:

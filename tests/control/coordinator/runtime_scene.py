@@ -44,10 +44,16 @@ class Log:
         self.held.set()
         self.error: ErrorCode | None = None
         self.timeout_ms = 0
+        self.pending: list[int] = []
+
+    def is_idle(self, partition: Partition) -> bool:
+        return partition.index not in self.pending
 
     async def append(self, partition: Partition, batch: bytes, timeout_ms: int = 0) -> int:
         self.timeout_ms = timeout_ms
+        self.pending.append(partition.index)
         await self.held.wait()
+        self.pending.remove(partition.index)
         if self.error is not None:
             raise KafkaError(self.error)
         self.batches.append((partition.index, batch))

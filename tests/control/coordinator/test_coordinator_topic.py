@@ -145,8 +145,9 @@ def with_unacknowledged_record(folder: Path, test: Waiting) -> None:
 
 
 async def until(met: Callable[[], object]) -> None:
-    while not met():
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(60):
+        while not met():
+            await asyncio.sleep(0.001)
 
 
 def test_a_coordinator_waits_until_a_predecessors_records_cannot_be_lost(tmp_path: Path) -> None:
@@ -333,6 +334,38 @@ def test_records_whose_append_timed_out_are_not_read_before_they_are_acknowledge
         line[Slot.LOG_END] = 9
         runtime.replayed_late(1)
         line[Slot.STATE] = SlotState.OFFLINE
+        await until(lambda: 1 not in machine.loads)
+        assert not readable(keys[1])
+        line[Slot.LOG_END] = 0
+        line[Slot.STATE] = SlotState.ONLINE
         await until(lambda: readable(keys[1]))
+
+    run(tmp_path, test)
+
+
+def test_records_that_are_lost_after_their_append_has_timed_out_are_forgotten(tmp_path: Path) -> None:
+    """They were replayed, and another replica leads without them. What is pending ends first: its
+    replay would come before the log's."""
+
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        partition = made.broker.catalogue.topics[TOPIC].partitions[1]
+        key = next(key for key in map(str, range(100)) if runtime.partition_for(key) == 1)
+        made.worker.append(partition, (b"k", b"kept", (), 1000))
+        machine.replay(1, b"k", b"lost", 1000)
+        line = made.shared.slots[partition.slot]
+        line[Slot.LOG_END] = 2
+        runtime.replayed_late(1)
+        log.held.clear()
+        runtime.ask(key, puts(b"k", b"pending"))
+        await asyncio.sleep(0.01)
+        line[Slot.LOG_END] = 1
+        await until(lambda: 1 not in runtime.loaded)
+        assert refusal(lambda: runtime.check_loaded(key)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await asyncio.sleep(0.05)
+        assert (1 in machine.loads, machine.state[b"k"]) == (True, b"lost")
+        log.held.set()
+        await until(lambda: refusal(lambda: runtime.check_loaded(key)) is ErrorCode.NONE)
+        assert (sorted(machine.loads), machine.state[b"k"]) == ([0, 1, 2, 3], b"kept")
+        assert runtime.loaded == {0, 1, 2, 3}
 
     run(tmp_path, test)

@@ -199,10 +199,10 @@ def test_a_submitted_batch_is_done_when_every_replica_has_it() -> None:
         assert rings.bytes_of(request) == b"batch" * 9
         assert request[AppendEntry.ACKS] & 0xFFFF == 0xFFFF
         assert request[AppendEntry.ACKS] >> 16 == DEFAULT_TIMEOUT_MS
-        assert done == []
+        assert (done, appender.is_idle(PARTITION)) == ([], False)
         rings.complete(request[AppendEntry.TOKEN], base_offset=7)
         await until(lambda: done)
-        assert done == [None]
+        assert (done, appender.is_idle(PARTITION)) == ([None], True)
         assert len(appender._space) == 0
 
     run(test)
