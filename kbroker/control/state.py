@@ -99,7 +99,7 @@ def build(
     _adopt(broker, store, online.directory_ids)
     _resume_moves(broker, new_run)
     if new_run:
-        _retire_moved(broker)
+        _retire_moved(broker, store)
     for replica in broker.catalogue.replicas():
         broker.ownership.assign(replica)
     if new_run and (led := choose_leaders(broker)):
@@ -346,17 +346,30 @@ def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
     return _replica_on_site(broker, topic.partitions[copy.index], copy.log_dir)
 
 
-def _retire_moved(broker: Broker) -> None:
-    """The folders of logs that were moved away are removed."""
-    left = []
-    for found in adoption.scan(broker.online_dirs, _known(broker)):
-        topic = broker.catalogue.by_id(found.topic_id)
+def _retire_moved(broker: Broker, store: Store) -> None:
+    """The folders of logs that were moved away are removed. A log that is only in another log dir
+    of its site is used there, as in Apache Kafka: it was moved while no broker ran, or the store is
+    an outdated copy. Else an empty log would take its place, and the next start would remove it."""
+    left, followed = [], set[tuple[bytes, int]]()
+    deleted = {(one.topic_id, one.partition.index) for one in store.deletions()}
+    scanned = adoption.scan(broker.online_dirs, _known(broker))
+    for found in sorted(scanned, key=lambda one: one.leader_epoch, reverse=True):
+        topic, key = broker.catalogue.by_id(found.topic_id), (found.topic_id, found.index)
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
         known = topic.partitions[found.index]
-        local = _replica_on_site(broker, known, found.log_dir) or known.leader
-        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(broker, local):
+        replica = _replica_on_site(broker, known, found.log_dir)
+        if key in followed or found.log_dir in [one.log_dir for one in known.replicas]:
+            continue
+        if _is_there(broker, replica or known.leader):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
+        elif replica is not None and not broker.dir_errors.of(replica.log_dir) and key not in deleted:
+            followed.add(key)
+            log.warning("%s is not there; its log is in %s now", replica.folder, found.log_dir)
+            boot_mark.remove(found.log_dir)
+            store.apply(Change(moved_partitions=[known.with_moved(replica, found.log_dir)]))
+            replica.log_dir = found.log_dir
+            broker.catalogue.put(topic)
     retire_all(left)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,35 @@ def test_a_folder_of_an_existing_topic_in_another_log_dir_is_kept(tmp_path: Path
         gone = [Deletion(topic.topic_id, one) for one in topic.partitions[0].replicas]
         assert retire_all(gone, remnants=remnants_of(made.broker, gone)) == gone
         assert other.is_dir()
+
+
+def test_a_log_that_is_only_in_another_log_dir_is_used_there(tmp_path: Path) -> None:
+    """It was moved while no broker ran, or the store is an outdated copy. An empty log took its
+    place, and the next start removed it."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        topic = made.broker.catalogue.topics["a"]
+        other = remnant(made, topic.topic_id)
+        shutil.rmtree(topic.partitions[0].folder)
+        for _ in range(2):
+            made.reboot()
+            (partition,) = made.broker.catalogue.partitions()
+            assert Path(partition.folder) == other
+            (stored,) = made.broker.stores.first.load().topics
+            assert stored.partitions[0].log_dir == str(other.parent)
+            assert (other.is_dir(), suffixes(made, "a")) == (True, [])
+
+
+def test_a_log_whose_log_dir_is_offline_is_not_used_in_another(tmp_path: Path) -> None:
+    """The one there may be newer."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        topic = made.broker.catalogue.topics["a"]
+        other, here = remnant(made, topic.topic_id), topic.partitions[0].log_dir
+        made.dirs = [str(other.parent)]
+        made.reboot()
+        (partition,) = made.broker.catalogue.partitions()
+        assert (partition.log_dir, other.is_dir()) == (here, True)
 
 
 def test_folders_that_a_disk_refuses_to_rename_are_one_line_of_the_log(
