@@ -16,6 +16,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError, StoreVersion
 from kbroker.ipc.layout import Slot
+from kbroker.ipc.shared import Sizes
 from kbroker.log import boot_mark, checkpoint, files
 from tests.callbacks import slowness
 from tests.control.fakes import CLUSTER_ID, World, world
@@ -74,6 +75,19 @@ def test_after_a_clean_stop_single_replicas_keep_their_leader_epochs(tmp_path: P
         made.clean_dirs = frozenset(made.dirs)
         made.reboot()  # as it was stored
         assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == before
+
+
+def test_a_generation_that_a_start_gives_to_a_log_is_given_to_no_other(tmp_path: Path) -> None:
+    """Its slot is beyond the table: kbroker.max.partitions was reduced. The next run gave the
+    generation to its first new partition."""
+    with world(tmp_path) as made:
+        create(made, NewTopic("a"), NewTopic("b"))
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        made.sizes = Sizes(2, 1, 1, 16, 1 << 20)
+        made.reboot()
+        (partition,) = made.broker.catalogue.partitions()
+        assert (partition.topic, partition.slot) == ("b", 0)
+        assert made.broker.stores.first.load().next_generation > partition.generation
 
 
 def test_the_store_has_one_change_from_a_start_after_a_clean_stop(tmp_path: Path) -> None:

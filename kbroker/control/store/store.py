@@ -237,8 +237,7 @@ class Store:
             )
             added = [p for topic in change.new_topics for p in topic.partitions] + change.new_partitions
             topics.put_partitions(db, added, change.moved_partitions)
-            if added:
-                self._put_meta("next_generation", max(r.generation for p in added for r in p.replicas) + 1)
+            self._skip_generations([*added, *change.moved_partitions])
             for partition in change.led_partitions:
                 self._put_leader(partition)
             for (kind, resource), values in change.configs.items():
@@ -253,8 +252,13 @@ class Store:
 
     def _put_leader(self, p: Partition) -> None:
         if topics.put_leader(self._db, p):
-            newest = max(replica.generation for replica in p.replicas) + 1
-            self._put_meta("next_generation", max(newest, int(self.meta("next_generation", "1"))))
+            self._skip_generations([p])
+
+    def _skip_generations(self, partitions: Sequence[Partition]) -> None:
+        """Give no generation of these partitions to another log."""
+        if partitions:
+            newest = max(replica.generation for p in partitions for replica in p.replicas)
+            self._put_meta("next_generation", max(newest + 1, int(self.meta("next_generation", "1"))))
 
     def _apply_features(self, features: dict[str, int]) -> None:
         for name, level in features.items():  # 0, too: a feature that is not here has its default
