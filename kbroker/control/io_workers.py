@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
+from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.changes.log_closings import close_orphans
 from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.late_openings import Log
 from kbroker.control.links.appender import Appender
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -18,7 +20,7 @@ from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.ipc.background import Background
 from kbroker.ipc.cleaning_messages import AskWorker
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import Hello, Settings
+from kbroker.ipc.messages import ConfigurePartition, Hello, Settings
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -91,12 +93,13 @@ class IoWorkers:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
                 settings = broker.dynamic_settings()
                 await link.call(Settings(settings))  # none, too: those of a control that died may be reset
-                await self._open_all(link, internal)
+                opened = await self._open_all(link, internal)
                 if early and not link.closed:
                     self._takes_calls(link, hello.index)
                     self._opened()
                 await close_orphans(broker, hello.index, link)
                 await self._open_all(link, others)
+                await self._configure_again(link, internal, opened)
                 while (changed := broker.dynamic_settings()) != settings:  # it may have got no call of that
                     settings = changed
                     await link.call(Settings(settings))
@@ -125,19 +128,36 @@ class IoWorkers:
         if len(self._all) == self._count:
             self.all_open.set()
 
-    async def _open_all(self, link: AsyncLink, logs: Sequence[tuple[Topic, Partition, Replica]]) -> None:
-        await bounded(OPENS_AT_ONCE, [partial(self._open, link, *each) for each in logs])
+    async def _open_all(self, link: AsyncLink, logs: Sequence[Log]) -> list[TopicConfig | None]:
+        """The configs with which the logs are open."""
+        return await bounded(OPENS_AT_ONCE, [partial(self._open, link, *each) for each in logs])
 
-    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
+    async def _open(
+        self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica
+    ) -> TopicConfig | None:
         await self._moves.decided(replica)
         if not self._broker.has(topic):
-            return  # deleted since it was listed: ClosePartition may be on its way to the worker
+            return None  # deleted since it was listed: ClosePartition may be on its way to the worker
         try:
-            await link.call(self._broker.open_call(topic, partition, replica))
+            call = self._broker.open_call(topic, partition, replica)
+            await link.call(call)
         except KafkaError as error:
             log.error("%s could not be opened: %s", replica.folder, error)
             self._broker.not_opened(replica, error)
             self.unchecked.add(files.log_dir_of(replica.folder))
+            return None
+        return call.config
+
+    async def _configure_again(
+        self, link: AsyncLink, logs: Sequence[Log], opened: Sequence[TopicConfig | None]
+    ) -> None:
+        """Changes of an internal topic's config do not wait until its logs are open, and after half
+        a minute not for the worker. opened: the configs that the logs have."""
+        for (topic, _, replica), config in zip(logs, opened, strict=True):
+            current = self._broker.topic_config(topic.name)
+            if config not in (None, current) and self._broker.has(topic):
+                with suppress(KafkaError):  # its log dir has failed meanwhile
+                    await link.call(ConfigurePartition(replica.slot, current))
 
 
 async def forward_call(broker: Broker, link: AsyncLink, call_id: int, call: AskWorker) -> None:

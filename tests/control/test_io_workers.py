@@ -11,6 +11,7 @@ from kbroker.control import io_workers
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.io_workers import IoWorkers
 from kbroker.control.late_openings import open_late
+from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc import messages as m
@@ -343,6 +344,29 @@ def test_a_worker_has_the_settings_that_change_while_it_opens_its_logs(tmp_path:
         await greeting
         assert worker.calls[-1] == m.Settings(settings)
         assert [type(call) for call in worker.calls].count(m.Settings) == 2
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_worker_has_the_config_of_an_internal_topic_that_changes_while_it_opens_its_logs(
+    tmp_path: Path,
+) -> None:
+    """The change waits for half a minute for a successor, whose calls may be older."""
+
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        greeting = scene.greet(worker)
+        await turns()
+        made.broker.overrides[TOPIC, INTERNAL] = {"retention.ms": "12345"}
+        made.broker.settings_changed(topics=[INTERNAL])
+        worker.go.set()
+        await greeting
+        config = made.broker.topic_config(INTERNAL)
+        assert config.retention_ms == 12345
+        found = [call for call in worker.calls if isinstance(call, m.ConfigurePartition)]
+        partitions = made.broker.catalogue.topics[INTERNAL].partitions
+        assert found == [m.ConfigurePartition(each.slot, config) for each in partitions]
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))
