@@ -58,8 +58,8 @@ NETWORK = (
             doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn, which also "
                 "applies if this is not set."),
     Setting("connections.max.idle.ms", LONG, 600000,
-            doc="Time without a request, or with an answer of which the client takes no byte, after which a "
-                "connection is closed; a negative value never closes it."),
+            doc="Time without a request, or with answers of which the client takes less than 1 KiB a second, after "
+                "which a connection is closed; a negative value never closes it."),
     Setting("connection.failed.authentication.delay.ms", INT, 100, at_least(0), importance=LOW,
             doc="Delay of the response to a failed authentication, to slow down guessing."),
     Setting("max.connections", INT, INT_MAX, at_least(0), CLUSTER,

@@ -88,9 +88,14 @@ class UnfinishedRequests:
             connection = self._process.connections.get(row)
             if connection is not None:
                 size = int(table[row, ConnectionRow.LIMIT] - table[row, ConnectionRow.START])
-                anonymous = connection.user == ANONYMOUS
-                owner = network_of(connection.accepted.host) if anonymous else connection.user
+                owner = owner_of(connection)
                 held, connections = found.setdefault(owner, (0, deque()))
                 connections.append((size, connection))
                 found[owner] = (held + size, connections)
         return found
+
+
+def owner_of(connection: Connection) -> str:
+    """The client that a connection counts for: its user, without a login its network."""
+    anonymous = connection.user == ANONYMOUS
+    return network_of(connection.accepted.host) if anonymous else connection.user

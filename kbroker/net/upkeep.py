@@ -4,17 +4,43 @@ Runs in: network. Owner: the process's main.
 """
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.ipc.ring import ring_length
+from kbroker.net.connections.connection import Connection as ClientConnection
+from kbroker.net.connections.connection import FilePart, Part
 from kbroker.net.fetch.loop_reads import LoopReads
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.queue_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
 from kbroker.net.rows import Connection, Flag
-from kbroker.net.unfinished_requests import UnfinishedRequests
+from kbroker.net.unfinished_requests import UnfinishedRequests, owner_of
+from kbroker.net.usage.request_counts import UNREAD
+
+MIN_TAKEN_BYTES: Final = 1024
+"""Of its answers a client takes so many a second, on average over connections.max.idle.ms: clients
+give up such an answer far earlier. A socket takes more only after a third of its buffer is free, so
+a client that takes a byte now and then looks as if it took tens of kilobytes."""
+
+MAX_UNREAD_BYTES: Final = 256 << 20
+"""Of answers that the clients of a process have not taken. Beyond it, connections that have taken
+nothing for UNREAD_GRACE_NS are closed, those of the client with the most bytes first."""
+UNREAD_GRACE_NS: Final = 5_000_000_000
+LOOKED_AT: Final = 1000
+"""Connections whose unread bytes are added up, those that have taken nothing for longest: some 3
+ms."""
+PARTS: Final = 16
+"""Parts of an answer that are looked at; it may have a hundred thousand."""
+CLOSING_NS: Final = 5_000_000
+"""Time for closing connections, which costs some 40 us for each; the rest is closed a second
+later."""
 
 
 class Upkeep:
@@ -26,6 +52,7 @@ class Upkeep:
         self._unfinished = UnfinishedRequests(process)
         self._reads = LoopReads(process.tables.shared.counters[process.tables.client])
         self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
+        self._slow = SlowReaders(process.tables, self._idle_ns)
 
     def old_entries(self) -> bool:
         """Whether a predecessor's appends still point into the arena; its completions are dropped
@@ -50,6 +77,7 @@ class Upkeep:
             self._tables.trim,
             self._settle_lost,
             self._close_unfinished,
+            self._close_unread,
         )
 
     def _log_requests(self) -> None:
@@ -59,11 +87,13 @@ class Upkeep:
         self._process.access.audit.tick()
 
     def _close_idle(self) -> None:
-        """Close connections that are idle for too long, and those that take no byte of an answer:
-        it would keep files of deleted segments open, and their space on the disk."""
+        """Close connections that are idle for too long, and those that take nothing of an answer,
+        or hardly anything: it would keep files of deleted segments open, and their space on the
+        disk."""
         if self._idle_ns >= 0:
-            for row in self._quiet_since(time.monotonic_ns() - self._idle_ns):
-                self._process.close(self._process.connections[row], "idle")
+            now_ns = time.monotonic_ns()
+            rows = sorted({*self._quiet_since(now_ns - self._idle_ns), *self._slow.update(now_ns)})
+            self._close_some(rows, self._process.close, "idle")
 
     def _settle_lost(self) -> None:
         """Answer requests that were lost with an IO worker."""
@@ -78,6 +108,41 @@ class Upkeep:
         if self._unfinished.close_oldest(now):
             self._process.turn()
 
+    def _close_unread(self) -> None:
+        """Close connections whose answers hold too much memory."""
+        table, connections = self._tables.connections, self._process.connections
+        waits = Flag.OPEN | Flag.OUT_BLOCKED
+        blocked = np.flatnonzero(table[:, Connection.FLAGS] & waits == waits)
+        order = np.argsort(table[blocked, Connection.LAST_NS], kind="stable")
+        rows = [row for row in blocked[order[:LOOKED_AT]].tolist() if row in connections]
+        held = {row: held_bytes(connections[row].unsent) for row in rows}
+        excess = sum(held.values()) - MAX_UNREAD_BYTES
+        if excess <= 0:
+            return
+        owners = {row: owner_of(connections[row]) for row in rows}
+        of_owner: Counter[str] = Counter()
+        for row, size in held.items():
+            of_owner[owners[row]] += size
+        before_ns = time.monotonic_ns() - UNREAD_GRACE_NS
+        quiet = [row for row in rows if table[row, Connection.LAST_NS] < before_ns]
+        victims = []
+        for row in sorted(quiet, key=lambda row: (-of_owner[owners[row]], -held[row])):
+            if excess > 0:
+                victims.append(row)
+                excess -= held[row]
+        self._close_some(victims, self._process.refuse, UNREAD)
+
+    def _close_some(
+        self, rows: Iterable[int], close: Callable[[ClientConnection, str], None], why: str
+    ) -> None:
+        """Close connections, as many as there is time for: thousands may be due at once."""
+        ends_ns = time.monotonic_ns() + CLOSING_NS
+        for row in rows:
+            if (connection := self._process.connections.get(row)) is not None:
+                close(connection, why)
+                if time.monotonic_ns() >= ends_ns:
+                    break
+
     def release_memory(self) -> bool:
         """Release some memory of the arena; False when there is no more to release."""
         return self._tables.release_chunk()
@@ -89,7 +154,7 @@ class Upkeep:
         quiet = (flags & Flag.OPEN != 0) & (~waits | (flags & Flag.OUT_BLOCKED != 0))
         quiet &= table[:, Connection.LAST_NS] < before_ns
         found: list[int] = np.flatnonzero(quiet).tolist()
-        return [row for row in found if row in self._process.connections]
+        return found
 
     def stop_reading(self) -> None:
         """Take no new connections and no new requests."""
@@ -109,3 +174,40 @@ class Upkeep:
         """Close every connection."""
         for connection in list(self._process.connections.values()):
             self._process.close(connection, "the broker stops")
+
+
+def held_bytes(unsent: Sequence[Part]) -> int:
+    """About the memory of an answer's rest; ranges of files hold none."""
+    first = [0 if isinstance(part, FilePart) else len(part) for part in islice(unsent, PARTS)]
+    return sum(first) * len(unsent) // len(first) if first else 0
+
+
+class SlowReaders:
+    """Clients whose answers have been on their way since `window_ns` or longer. Owner: Upkeep."""
+
+    def __init__(self, tables: NetworkTables, window_ns: int) -> None:
+        self._tables = tables
+        self._window_ns = window_ns
+        self._seen: NDArray[np.int64] = np.zeros((0, 3), np.int64)
+        """Of a connection row: generation, bytes sent until its window began, and when it began; 0
+        while the client has taken all."""
+
+    def update(self, now_ns: int) -> list[int]:
+        """Called once a second. The rows of connections that have taken less than MIN_TAKEN_BYTES
+        a second in the window that ends now."""
+        table = self._tables.connections
+        if (more := len(table) - len(self._seen)) > 0:
+            self._seen = np.concatenate([self._seen, np.zeros((more, 3), np.int64)])
+        generation, sent = table[:, Connection.GENERATION], table[:, Connection.BYTES_OUT]
+        since = self._seen[:, 2]
+        waits = Flag.OPEN | Flag.OUT_BLOCKED
+        blocked = table[:, Connection.FLAGS] & waits == waits
+        goes_on = blocked & (since > 0) & (self._seen[:, 0] == generation)
+        ends = goes_on & (now_ns - since >= self._window_ns)
+        least = MIN_TAKEN_BYTES * ((now_ns - since) // 1_000_000_000)
+        slow = ends & (sent - self._seen[:, 1] < least)
+        found: list[int] = np.flatnonzero(slow).tolist()
+        begins = blocked & ~slow & (ends | ~goes_on)
+        self._seen[~blocked] = 0
+        self._seen[begins] = np.column_stack([generation, sent, np.full(len(table), now_ns)])[begins]
+        return found

@@ -1,20 +1,33 @@
 """The upkeep of a network process: its work once a second, and the steps of its stop."""
 
 import time
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kbroker.config.principals import ANONYMOUS
 from kbroker.ipc.ring import ring_push
 from kbroker.net import upkeep
+from kbroker.net.connections.connection import FilePart
 from kbroker.net.rows import Connection, Flag
-from kbroker.net.upkeep import Upkeep
+from kbroker.net.upkeep import (
+    CLOSING_NS,
+    MIN_TAKEN_BYTES,
+    UNREAD_GRACE_NS,
+    SlowReaders,
+    Upkeep,
+    held_bytes,
+)
+from kbroker.net.usage.request_counts import UNREAD
 from tests.net.tables import new_tables
 
 IDLE_NS = 600_000 * 1_000_000  # connections.max.idle.ms
 NOW_NS = 2 * IDLE_NS
+NS = 1_000_000_000
+WINDOW_S = 10
 
 
 class Scene:
@@ -47,6 +60,7 @@ class Scene:
             handoff=SimpleNamespace(stop=note("handoff stop")),
             turn=note("turn"),
             close=lambda connection, why: self.closed.append((connection.row, why)),
+            refuse=lambda connection, why: self.closed.append((connection.row, why)),
         )
         monkeypatch.setattr(upkeep, "pump", note("pump"))
         monkeypatch.setattr(upkeep, "settle_lost", self._settle_lost)
@@ -72,7 +86,17 @@ class Scene:
     def connection(self, idle_ns: int = 0, flags: int = 0) -> int:
         """A connection whose last bytes are that old; its row."""
         row = self.tables.take_row(0, flags, NOW_NS - idle_ns)
-        self.process.connections[row] = SimpleNamespace(row=row)
+        self.process.connections[row] = SimpleNamespace(
+            row=row, user=ANONYMOUS, accepted=SimpleNamespace(host="10.0.0.1"), unsent=deque()
+        )
+        return row
+
+    def unread(self, size: int, host: str, quiet_ns: int = UNREAD_GRACE_NS + 1) -> int:
+        """A connection that has not taken so many bytes of an answer, and nothing for a while."""
+        row = self.connection(quiet_ns, Flag.OUT_BLOCKED)
+        connection = self.process.connections[row]
+        connection.accepted.host = host
+        connection.unsent += [b"", memoryview(bytes(size)), FilePart(SimpleNamespace(fd=0), 0, 1 << 40)]
         return row
 
 
@@ -105,6 +129,112 @@ def test_a_connection_that_takes_nothing_of_its_answer_is_idle(scene: Scene) -> 
     scene.connection(IDLE_NS, Flag.BUSY | Flag.OUT_BLOCKED)
     scene.tick(0)
     assert scene.closed == [(row, "idle") for row in (busy, produced, sending)]
+
+
+def test_a_connection_that_takes_hardly_anything_of_its_answer_is_idle(scene: Scene) -> None:
+    """It moved a byte now and then, and so was not idle."""
+    rows = [scene.connection(0, Flag.OUT_BLOCKED) for _ in range(2)]
+    scene.upkeep._slow.update(NOW_NS - IDLE_NS)
+    scene.tables.connections[rows, Connection.BYTES_OUT] = IDLE_NS // NS * MIN_TAKEN_BYTES
+    scene.tables.connections[rows[0], Connection.BYTES_OUT] -= 1
+    scene.tick(0)
+    assert scene.closed == [(rows[0], "idle")]
+
+
+def test_unread_answers_hold_some_memory_in_all(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, as much as all connections could have, until they were idle for ten minutes."""
+    monkeypatch.setattr(upkeep, "MAX_UNREAD_BYTES", 100)
+    scene.unread(60, "10.0.0.2", quiet_ns=UNREAD_GRACE_NS)
+    few = scene.unread(30, "10.0.0.3")
+    scene.tick(0)
+    assert scene.closed == []
+    small, large = (scene.unread(size, "10.0.0.4") for size in (20, 25))
+    scene.tick(0)
+    assert scene.closed == [(large, UNREAD), (small, UNREAD)], "of the client that has the most"
+    scene.closed.clear()
+    scene.unread(30, "10.0.0.5", quiet_ns=0)
+    scene.tick(0)
+    assert scene.closed[-1] == (few, UNREAD), "all that may be closed are"
+
+
+def test_the_rest_of_a_long_answer_is_estimated() -> None:
+    file: Any = FilePart(SimpleNamespace(fd=0), 0, 1 << 40)
+    assert held_bytes(deque()) == 0
+    assert held_bytes(deque([b"123", file, memoryview(b"45")])) == 5
+    assert held_bytes(deque([b"12345678", file] * 50_000)) == 400_000
+
+
+def test_connections_that_are_due_at_once_are_closed_in_pieces(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, ten thousand that were opened together, and idle, took half a second in one piece."""
+    monkeypatch.setattr(time, "monotonic_ns", lambda: NOW_NS + CLOSING_NS // 2 * len(scene.closed))
+    rows = sorted(scene.connection(IDLE_NS + 1) for _ in range(3))
+    scene.tick(0)
+    assert scene.closed == [(row, "idle") for row in rows[:2]]
+    for row in rows[:2]:
+        del scene.process.connections[row]
+    scene.closed.clear()
+    scene.tick(0)
+    assert scene.closed == [(rows[2], "idle")]
+
+
+class Readers:
+    """One connection that takes bytes of its answers; seconds pass only by `after`."""
+
+    def __init__(self) -> None:
+        self.tables = new_tables()
+        self.slow = SlowReaders(self.tables, WINDOW_S * NS)
+        self.now_s = 1
+        self.row = self.open()
+
+    def open(self) -> int:
+        row = self.tables.take_row(0, Flag.OUT_BLOCKED, 0)
+        self.words = self.tables.connections[row]
+        return row
+
+    def after(self, seconds: int, taken: int = 0) -> list[int]:
+        self.now_s += seconds
+        self.words[Connection.BYTES_OUT] += taken
+        return self.slow.update(self.now_s * NS)
+
+
+def test_each_window_is_looked_at_by_itself() -> None:
+    """A client that has taken much before takes nothing for it."""
+    readers = Readers()
+    assert readers.after(0) == []
+    assert readers.after(WINDOW_S, 1 << 30) == []
+    assert readers.after(WINDOW_S - 1, 9 * MIN_TAKEN_BYTES) == []
+    assert readers.after(1) == [readers.row]
+    assert readers.after(1) == [readers.row], "there was no time to close it"
+
+
+def test_an_answer_that_was_taken_ends_the_window() -> None:
+    readers = Readers()
+    assert readers.after(0) == []
+    readers.words[Connection.FLAGS] &= ~Flag.OUT_BLOCKED
+    assert readers.after(WINDOW_S - 1) == []
+    readers.words[Connection.FLAGS] |= Flag.OUT_BLOCKED
+    assert readers.after(1) == []
+    assert readers.after(WINDOW_S) == [readers.row]
+
+
+def test_another_connection_in_the_row_has_a_window_of_its_own() -> None:
+    readers = Readers()
+    assert readers.after(0) == []
+    readers.tables.give_row(readers.row)
+    assert readers.open() == readers.row
+    assert readers.after(WINDOW_S) == []
+
+
+def test_the_table_of_connections_may_grow() -> None:
+    readers = Readers()
+    assert readers.after(0) == []
+    rows = len(readers.tables.connections)
+    while len(readers.tables.connections) == rows:
+        readers.open()
+    assert readers.after(WINDOW_S) == [readers.row], "the others have begun now"
+    assert len(readers.after(WINDOW_S)) == rows + 1
 
 
 def test_a_row_without_an_open_connection_is_not_idle(scene: Scene) -> None:

@@ -37,7 +37,14 @@ SESSION_PARTITIONS = bind("kbroker_fetch_session_partitions")
 SESSION_EVICTIONS = bind("kbroker_fetch_session_evictions_total")
 READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
 SHORT = "half a request while memory for requests is short"
-REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop", SHORT: "memory"}
+UNREAD = "unread answers that hold too much memory"
+REASONS = {
+    "closed by the client": "peer",
+    "idle": "idle",
+    "the broker stops": "stop",
+    SHORT: "memory",
+    UNREAD: "memory",
+}
 WHY = {why: number for number, why in enumerate(VALUES["why"])}
 PUMPED = {
     Context.STAT_TURNS: slot.NETWORK_TURNS,

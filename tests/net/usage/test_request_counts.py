@@ -11,7 +11,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics.slots import bind, private
 from kbroker.net.rows import Context
-from kbroker.net.usage.request_counts import SHORT, RequestCounts
+from kbroker.net.usage.request_counts import SHORT, UNREAD, RequestCounts
 
 BYTES_IN = Context.STAT_BYTES_IN
 RECEIVED = bind("kbroker_received_bytes_total")
@@ -51,7 +51,13 @@ def test_evictions_of_sessions_add_up() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "why"),
-    [("idle", "idle"), (SHORT, "memory"), ("closed by the client", "peer"), ("a bad frame", "error")],
+    [
+        ("idle", "idle"),
+        (SHORT, "memory"),
+        (UNREAD, "memory"),
+        ("closed by the client", "peer"),
+        ("a bad frame", "error"),
+    ],
 )
 def test_closed_connections_count_by_their_reason(reason: str, why: str) -> None:
     scene = Scene()
