@@ -7,7 +7,7 @@ Runs in: network. Owner: the Fetches.
 from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.net.connections.connection import Connection
 from kbroker.net.fetch.answer import Selected
 from kbroker.net.fetch.fetch_session import (
@@ -93,7 +93,7 @@ class FetchManager:
         known = self.cache.find(request.session_id)
         if known is not None:
             self._table.take_back(known)
-        session = self.cache.use(request, version, wall_clock_ms())
+        session = self.cache.use(request, version, monotonic_ms())
         if isinstance(session, ErrorCode) and known is not None and self.cache.find(known.id) is known:
             self._table.lend(known)
         return session
@@ -108,7 +108,7 @@ class FetchManager:
             uses_ids = fetch.header.api_version >= FetchVersion.TOPIC_IDS
             for partition, reading in paced(readings):
                 partition.maybe_update_response_data(*reading.reported)
-            fetch.session = self.cache.create(fetch.partitions, uses_ids, wall_clock_ms())
+            fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())
             if fetch.session is not None:
                 self._lend(fetch.session)
         return readings

@@ -286,4 +286,4 @@ def update_session(cx: int) -> None:
     _update_order(cx, session)
     epoch = get(session, Session.EPOCH)
     put(session, Session.EPOCH, 1 if epoch == INT32_MAX else epoch + 1)
-    put(session, Session.USED_MS, get(cx, Context.NOW_MS))
+    put(session, Session.USED_NS, get(cx, Context.NOW_NS))

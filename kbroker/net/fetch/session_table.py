@@ -20,6 +20,7 @@ from kbroker.protocol.schema import ZERO_UUID
 
 Words = NDArray[np.int64]
 MAX_PARTITIONS = 2048
+NS_PER_MS = 1_000_000
 
 
 class SessionTable:
@@ -32,7 +33,8 @@ class SessionTable:
         self._rows: Words = SessionRow.table(size)
         self._free = list(range(size - 1, -1, -1))
         self._lent: dict[int, tuple[Words, Words]] = {}  # id -> entries, order
-        self._random = random.Random(seed)
+        # a client that guesses the id of another's session can end it
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)
         tables.words[Context.SESSIONS] = self._rows.ctypes.data
         tables.words[Context.SESSION_MASK] = size - 1
 
@@ -53,7 +55,7 @@ class SessionTable:
 
     def used_ms(self, session: FetchSession) -> int:
         """The time of a session's last use, by the kernel or by Python."""
-        return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_MS]))
+        return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_NS]) // NS_PER_MS)
 
     def _row(self, session: FetchSession) -> Words:
         row: Words = self._rows[session.id & (len(self._rows) - 1)]
@@ -93,7 +95,7 @@ class SessionTable:
         row[SessionRow.ORDER] = order.ctypes.data
         row[SessionRow.COUNT] = len(partitions)
         row[SessionRow.TOPICS_VERSION] = self._tables.words[Context.TOPICS_VERSION]
-        row[SessionRow.USED_MS] = session.last_used_ms
+        row[SessionRow.USED_NS] = session.last_used_ms * NS_PER_MS
         row[SessionRow.ID] = session.id
 
     def take_back(self, session: FetchSession) -> None:

@@ -52,7 +52,7 @@ class Session(Row, writer="network"):
     ORDER = word("address", "numbers of entries in the order in which they are read")
     COUNT = word("count", "entries")
     TOPICS_VERSION = word("count", "Context.TOPICS_VERSION for which entries name rows of Topic")
-    USED_MS = word("ms", "last use")
+    USED_NS = word("ns", "last use, by CLOCK_MONOTONIC")
 
 
 class SessionEntry(Row, writer="network", words=14):

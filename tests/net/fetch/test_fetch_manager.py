@@ -1,15 +1,15 @@
 """Sessions of fetches that Python and the kernel serve in turn."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.clock import wall_clock_ms
-from kbroker.net.fetch import fetch_manager as module
 from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
 from kbroker.net.fetch.fetch_session import EVICTION_MS, FetchedPartition, Key
+from kbroker.net.fetch.session_table import NS_PER_MS
 from kbroker.net.rows import Context
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.net.fetch.kernel_scene import EPOCH, KernelScene
@@ -37,13 +37,15 @@ def begun(scene: KernelScene, manager: FetchManager, *numbers: int) -> Fetch:
 def test_a_session_that_the_kernel_served_is_evicted_when_it_was_unused_for_long(
     scene: KernelScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = [wall_clock_ms()]
-    monkeypatch.setattr(module, "wall_clock_ms", lambda: times[-1])
+    """By a clock that is never set: before, sessions in use were evicted when the wall clock was
+    set forward, and unused ones stayed when it was set back."""
+    times = [1000]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: times[-1] * NS_PER_MS)
     scene.show()
     manager = manager_of(scene, 1)
     session = begun(scene, manager, 0, 1).session
     assert session is not None
-    scene.tables.words[Context.NOW_MS] = times[0] + 1  # as the pump, by the wall clock
+    scene.tables.words[Context.NOW_NS] = (times[0] + 1) * NS_PER_MS  # as the pump
     scene.answer(11, partitions={0: scene.logs[0].start}, session=(session.id, 1), epoch=EPOCH, min_bytes=0)
     times.append(times[0] + 1 + EVICTION_MS)
     assert begun(scene, manager, 0).session is None, "it is not unused for so long"

@@ -1,5 +1,7 @@
 """Sessions that are lent to the kernel: their rows, and what comes back of them."""
 
+import random
+
 import pytest
 
 from kbroker.config.broker import BrokerConfig
@@ -7,6 +9,7 @@ from kbroker.config.setting import INT_MAX
 from kbroker.net.fetch import session_table as module
 from kbroker.net.fetch.fetch_manager import MAX_SLOTS, FetchManager
 from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
+from kbroker.net.fetch.session_table import NS_PER_MS
 from kbroker.net.rows import Context, SessionEntry
 from kbroker.net.rows import Session as SessionRow
 from tests.net.fetch.kernel_scene import EPOCH, KernelScene
@@ -39,6 +42,12 @@ def test_an_id_has_a_row_until_it_is_dropped(scene: KernelScene) -> None:
         assert again & (rows - 1) == number & (rows - 1)
 
 
+def test_the_ids_of_others_cannot_be_computed_from_ones_own(scene: KernelScene) -> None:
+    """Of a Mersenne Twister some hundred do. A client that knows an id can end its session."""
+    table = module.SessionTable(scene.tables, scene.topics, 100)
+    assert isinstance(table._random, random.SystemRandom)
+
+
 def test_a_dropped_session_is_not_served(scene: KernelScene) -> None:
     session = session_of(scene, 0)
     scene.sessions.lend(session)
@@ -65,8 +74,8 @@ def test_changes_of_the_kernel_are_taken_back(scene: KernelScene) -> None:
     entries[1, list(words)] = range(21, 27)
     order[:] = 1, 0
     row = scene.sessions._row(session)
-    assert (row[SessionRow.EPOCH], row[SessionRow.USED_MS]) == (1, 5)
-    row[SessionRow.EPOCH], row[SessionRow.USED_MS] = 9, 77
+    assert (row[SessionRow.EPOCH], row[SessionRow.USED_NS]) == (1, 5 * NS_PER_MS)
+    row[SessionRow.EPOCH], row[SessionRow.USED_NS] = 9, 78 * NS_PER_MS - 1
     assert scene.sessions.used_ms(session) == 77
     scene.sessions.take_back(session)
     assert not is_lent(scene, session)
@@ -129,7 +138,7 @@ def test_fields_of_a_request_in_the_session_are_taken_back(scene: KernelScene) -
     first, second = session.partitions.values()
     first.fetch_offset, second.fetch_offset = log.start, other.end
     scene.sessions.lend(session)
-    scene.tables.words[Context.NOW_MS] = 123
+    scene.tables.words[Context.NOW_NS] = 123 * NS_PER_MS
     how = {"partition_max_bytes": 77, "epoch": EPOCH, "min_bytes": 0}
     answer = scene.answer(11, partitions={0: log.start}, session=(session.id, 1), **how)
     assert answer.responses[0].partitions[0].records
