@@ -61,26 +61,40 @@ HIDDEN: Final = frozenset(("salt", "salted_password", "value", "hmac", "iteratio
 def audit(
     log: AuditLog | None, client: ClientRequest, request: Struct, response: Struct, refused: bool
 ) -> None:
-    """Log the request if it was a change or was refused."""
-    if log is None or not (refused or client.api_key in CHANGES):
+    """Log the request if it was a change or was refused. Of a change that was refused in part there
+    are two lines: else a client could hide it by naming what it may not change, too."""
+    if log is None:
+        return
+    is_change = client.api_key in CHANGES
+    refused = refused and log.admits_refusal(client.principal, client.client_host, client.listener)
+    if not (refused or is_change):
         return
     counts: Counter[int] = Counter()
-    named: list[dict[str, str]] = []
+    named: tuple[list[dict[str, str]], list[dict[str, str]]] = [], []
     for names, code in outcomes(response, ()):
         counts[code] += 1
-        if any(names) and len(named) < MAX_NAMED and (not refused or code in REFUSALS):
-            named.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
-    log.write(
-        {
-            "event": "refusal" if refused else "change",
-            **of_client(client),
-            "operation": ApiKey(client.api_key).title,
-            "allowed": not refused,
-            "resources": named,
-            "errors": {ErrorCode(code).name: count for code, count in counts.items()},
-            "request": request_fields(request),
-        }
-    )
+        some = named[code in REFUSALS]
+        if any(names) and len(some) < MAX_NAMED:
+            some.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
+    changed, left = named
+    if is_change and (changed or not counts.keys() & REFUSALS):
+        log.write(_line("change", client, request, changed, counts))
+    if refused:
+        log.write(_line("refusal", client, request, left, counts))
+
+
+def _line(
+    event: str, client: ClientRequest, request: Struct, named: list[dict[str, str]], counts: Counter[int]
+) -> dict[str, Any]:
+    return {
+        "event": event,
+        **of_client(client),
+        "operation": ApiKey(client.api_key).title,
+        "allowed": event == "change",
+        "resources": named,
+        "errors": {ErrorCode(code).name: count for code, count in counts.items()},
+        "request": request_fields(request),
+    }
 
 
 def topic_created(log: AuditLog | None, client: ClientRequest, names: list[str]) -> None:

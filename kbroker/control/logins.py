@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kbroker.config.principals import name_of
-from kbroker.control.audit.log import AuditLog, write_events
+from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.changes.scram_change import MIN_ITERATIONS, credential
 from kbroker.control.decoys import HASHES, Decoys
@@ -73,8 +73,8 @@ class Logins:
         elif isinstance(body, LoginForClient):
             self._relayed.put(body, time.monotonic_ns())
             link.reply(call_id, self._mechanism(body))
-        else:
-            write_events(self._audit, body.events)
+        elif self._audit is not None:
+            self._audit.take(body.events)
 
     def _mechanism(self, message: LoginForClient) -> int:
         """The first mechanism for which the user has a credential."""

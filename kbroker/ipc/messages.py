@@ -122,6 +122,10 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
+MORE_REFUSALS: Final = "more refusals of the same second"
+"""The resource of a line of the audit log that counts refusals beyond the limits of a second."""
+
+
 class AuditEvent(Struct, frozen=True, array_like=True):
     """One line of the audit log. event: login, refusal or sample. count: times within a second."""
 

@@ -11,5 +11,9 @@ class Kept(AuditLog):
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
+    def admits_refusal(self, principal: str, host: str, listener: str) -> bool:
+        """All of them."""
+        return True
+
     def write(self, line: Any, time_ms: int | None = None) -> None:
         self.lines.append(dict(line))

@@ -9,6 +9,7 @@ import pytest
 from kbroker.api.audit import CHANGES, MAX_NAMED
 from kbroker.api.registry import APIS
 from kbroker.config import acls
+from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.audit.log import line_of
 from kbroker.ipc.messages import AuditEvent, AuditEvents
@@ -92,6 +93,35 @@ def test_the_line_of_a_refusal_names_only_refused_resources(made: World) -> None
     (line,) = lines(made, ApiKey.JOIN_GROUP, 5, JoinGroupRequest(group_id="g", session_timeout_ms=6000))
     assert (line["operation"], line["allowed"]) == ("JoinGroup", False)
     assert line["request"]["group_id"] == "g"
+
+
+def test_a_change_that_was_refused_in_part_has_a_line_of_what_was_changed(made: World) -> None:
+    """Before, only the refused resources were named: whoever added one hid what it had changed."""
+    made.broker.authorizer = Authorizer(
+        entries=[Acl(acls.TOPIC, "own", acls.LITERAL, "User:*", "*", acls.CREATE, acls.ALLOW)]
+    )
+    request = CreateTopicsRequest(
+        [CreatableTopic("own", 1, 1), CreatableTopic("theirs", 1, 1)], 30_000, False
+    )
+    change, refusal = lines(made, ApiKey.CREATE_TOPICS, 5, request)
+    assert (change["event"], change["allowed"]) == ("change", True)
+    assert change["resources"] == [{"name": "own", "error": "NONE"}]
+    assert (refusal["event"], refusal["allowed"]) == ("refusal", False)
+    assert refusal["resources"] == [{"name": "theirs", "error": "TOPIC_AUTHORIZATION_FAILED"}]
+
+
+def test_a_change_has_its_line_however_many_refusals_there_were(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Kept, "admits_refusal", lambda *_: False)
+    made.broker.authorizer = Authorizer(
+        entries=[Acl(acls.TOPIC, "own", acls.LITERAL, "User:*", "*", acls.CREATE, acls.ALLOW)]
+    )
+    topics = [CreatableTopic("own", 1, 1), CreatableTopic("theirs", 1, 1)]
+    (line,) = lines(made, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics, 30_000, False))
+    assert (line["event"], line["resources"]) == ("change", [{"name": "own", "error": "NONE"}])
+    refused = CreateTopicsRequest(topics[1:], 30_000, False)
+    assert lines(made, ApiKey.CREATE_TOPICS, 5, refused) == []
 
 
 def test_reading_that_is_allowed_leaves_no_line(made: World) -> None:

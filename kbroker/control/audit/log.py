@@ -5,18 +5,21 @@ queued lines and syncs them at most once a second. While the disk fails, the lin
 queue. Lines beyond MAX_QUEUED_BYTES are dropped and counted, and the count becomes a line later.
 """
 
+import asyncio
 import json
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from kbroker.config.client_network import network_of
+from kbroker.config.principals import EVERYBODY
 from kbroker.control.audit.files import AuditFiles
-from kbroker.ipc.messages import AuditEvent
+from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -26,9 +29,18 @@ MAX_QUEUED_BYTES: Final = 8 << 20
 MAX_LINE_BYTES: Final = 1 << 16
 MAX_TEXT: Final = 300
 """Characters of one name or text; longer ones are cut and marked."""
+EVENTS_AT_ONCE: Final = 200
+"""Events of a network process whose lines are made in one turn of the loop: some 3 ms."""
+MAX_EVENTS: Final = 1 << 16
+"""Maximum of events that wait for their turn."""
 BATCH_BYTES: Final = 1 << 18
 SYNC_S: Final = 1.0
 CLOSE_S: Final = 5.0
+LINES_OF_A_CLIENT: Final = 100
+LINES_OF_ALL: Final = 500
+"""Refused requests that have a line of their own in a second: of a principal at an address (an IPv6
+network counts as one), and in total. A line takes up to 64 KiB."""
+WINDOW_S: Final = 1.0
 EVENTS = bind("kbroker_audit_events_total")
 LOST = bind("kbroker_audit_lost_total")
 
@@ -40,6 +52,10 @@ class AuditLog:
         self._files = files
         self._words = slots.words
         self._retry_s = retry_s
+        self._refusals = RefusalLines()
+        self._window: asyncio.TimerHandle | None = None
+        self._events: deque[AuditEvent] = deque()
+        self._turn_requested = False
         self._queue: deque[bytes] = deque()
         self._queued_bytes = self._lost = 0
         self._changed = threading.Condition()
@@ -76,8 +92,48 @@ class AuditLog:
             self._queued_bytes += len(text)
             self._changed.notify()
 
+    def admits_refusal(self, principal: str, host: str, listener: str) -> bool:
+        """Whether a refused request has a line of its own. Others are counted, and the count
+        becomes a line at the end of the second: else a client without any permission could have the
+        log's oldest file removed."""
+        if self._window is None:
+            self._window = asyncio.get_running_loop().call_later(WINDOW_S, self._end_window)
+        return self._refusals.admits(principal, host, listener)
+
+    def _end_window(self) -> None:
+        self._window = None
+        for line in self._refusals.take_rest():
+            self.write(line)
+
+    def take(self, events: Sequence[AuditEvent]) -> None:
+        """Write the events of a network process in their order, some in each turn of the loop: it
+        may send thousands at once."""
+        room = MAX_EVENTS - len(self._events)
+        self._events.extend(events[:room])
+        if lost := len(events[room:]):
+            with self._changed:
+                self._words[EVENTS] += lost
+                self._words[LOST] += lost
+                self._lost += lost
+        if not self._turn_requested:
+            self._write_some()
+
+    def _write_some(self) -> None:
+        for _ in range(min(EVENTS_AT_ONCE, len(self._events))):
+            self._write_next()
+        self._turn_requested = bool(self._events)
+        if self._turn_requested:
+            asyncio.get_running_loop().call_soon(self._write_some)
+
+    def _write_next(self) -> None:
+        event = self._events.popleft()
+        self.write(line_of(event), event.time_ms)
+
     def close(self) -> None:
-        """Write the queued lines, unless the disk fails."""
+        """Write the waiting events and the queued lines, unless the disk fails."""
+        while self._events:
+            self._write_next()
+        self._end_window()
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -157,6 +213,49 @@ class AuditLog:
             return True
 
 
+class RefusalLines:
+    """The lines of the refused requests of a second. Owner: the AuditLog."""
+
+    def __init__(self) -> None:
+        self._lines: Counter[tuple[str, str]] = Counter()
+        self._all = 0
+        self._rest: Counter[tuple[str, str, str]] = Counter()
+        """Refusals without a line: by principal, network and listener."""
+
+    def admits(self, principal: str, host: str, listener: str) -> bool:
+        """Count a refusal. Whether it has a line of its own."""
+        client = principal, network_of(host)
+        if self._lines[client] < LINES_OF_A_CLIENT and self._all < LINES_OF_ALL:
+            self._lines[client] += 1
+            self._all += 1
+            return True
+        key = *client, listener
+        if key not in self._rest and len(self._rest) >= LINES_OF_ALL:
+            key = EVERYBODY, "*", listener
+        self._rest[key] += 1
+        return False
+
+    def take_rest(self) -> list[dict[str, Any]]:
+        """The second has ended: the lines of those without one."""
+        rest = [
+            {
+                "event": "refusal",
+                "principal": shortened(principal),
+                "host": host,
+                "port": 0,
+                "listener": listener,
+                "allowed": False,
+                "resources": [{"name": MORE_REFUSALS}],
+                "count": count,
+            }
+            for (principal, host, listener), count in self._rest.items()
+        ]
+        self._lines.clear()
+        self._rest.clear()
+        self._all = 0
+        return rest
+
+
 def encoded(line: Mapping[str, Any]) -> bytes:
     """One line in ASCII, so that bytes of a client can neither end it nor reach a terminal."""
     return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
@@ -170,13 +269,6 @@ def shortened(text: str) -> str:
 def _time(time_ms: int | None) -> str:
     moment = time.time() if time_ms is None else time_ms / 1000
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def write_events(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
-    """Write events of a network process, if anything is audited."""
-    if audit is not None:
-        for event in events:
-            audit.write(line_of(event), event.time_ms)
 
 
 def line_of(event: AuditEvent) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """Events of a network process for the audit log: logins, refused requests, samples. Control writes
 the lines.
 
-Refusals are counted for a second by client and resource, so that a client which repeats a refused
-request a hundred thousand times fills neither the link nor the log; none is left out.
+Refusals are counted for a second by client and resource, and the lines of a second are limited for
+each principal at an address (an IPv6 network counts as one) and in total. So a client that is
+refused a hundred thousand times fills neither the link nor the log, whose oldest file it could else
+have removed. Refusals beyond the limits are counted in one more line: none is left out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -12,22 +15,28 @@ from msgspec import Struct
 
 from kbroker.config import acls
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.principals import user_principal
+from kbroker.config.client_network import network_of
+from kbroker.config.principals import EVERYBODY, user_principal
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.messages import AuditEvent, AuditEvents
+from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent, AuditEvents
 from kbroker.net.connections.connection import Connection
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.security.failed_logins import FailedLogins
+from kbroker.net.security.failed_logins import SEVERAL_HOSTS, FailedLogins
 
 MAX_WAITING: Final = 4096
 """Maximum of events that wait for the end of the second; at this number they are sent at once."""
 MAX_TEXT: Final = 1000
-"""Characters of a user, mechanism or reason that are kept and sent; a line has fewer of each."""
+"""Characters of a user, resource, mechanism or reason that are kept and sent; a line has fewer of
+each."""
+REFUSALS_OF_A_CLIENT: Final = 100
+REFUSALS_OF_ALL: Final = 500
 OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
 KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 
 Who = tuple[str, str, int, str]
+Line = tuple[Who, str, str]
+"""Who was refused, the operation, the resource."""
 
 
 class Refused(Struct):
@@ -50,7 +59,8 @@ class Audit:
         self._tables = tables
         self._connections = connections
         self._events: list[AuditEvent] = []
-        self._refused: dict[tuple[Who, str, str], Refused] = {}
+        self._refused: dict[Line, Refused] = {}
+        self._lines: Counter[tuple[str, str]] = Counter()
         self._sampled: dict[int, tuple[Connection, int, int]] = {}
         self._failed = FailedLogins()
         self._next_row = 0
@@ -80,13 +90,28 @@ class Audit:
         """A refusal: the client has no permission for an operation on a resource."""
         if not self.on:
             return
-        key = _who(connection), OPERATIONS.get(operation, "Produce"), KINDS.get(kind, "") + name
+        shown = KINDS.get(kind, "") + name[:MAX_TEXT]
+        key = self._within((_who(connection), OPERATIONS.get(operation, "Produce"), shown))
         found = self._refused.get(key)
         if found is None:
             if len(self._refused) >= MAX_WAITING:
                 self.flush()
             found = self._refused[key] = Refused(wall_clock_ms())
         found.count += count
+
+    def _within(self, line: Line) -> Line:
+        """The line that counts a refusal, beyond the limits that of the rest."""
+        if line in self._refused:
+            return line
+        (principal, host, _, listener), operation, _ = line
+        client = principal, network_of(host)
+        if self._lines[client] >= REFUSALS_OF_A_CLIENT:
+            line = (*client, 0, listener), operation, MORE_REFUSALS
+        if line not in self._refused and len(self._refused) >= REFUSALS_OF_ALL:
+            line = (EVERYBODY, SEVERAL_HOSTS, 0, listener), operation, MORE_REFUSALS
+        if line not in self._refused:
+            self._lines[client] += 1
+        return line
 
     def tick(self) -> None:
         """Called once a second: send the collected events, and samples of connections that moved
@@ -98,6 +123,7 @@ class Audit:
     def flush(self) -> None:
         """Send the waiting events."""
         refused, self._refused = self._refused, {}
+        self._lines.clear()
         self._events += [
             AuditEvent(each.time_ms, "refusal", *who, operation, False, (name,), count=each.count)
             for (who, operation, name), each in refused.items()

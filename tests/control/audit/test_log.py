@@ -1,10 +1,13 @@
 """The audit log never makes its writer wait, and loses no line without saying so."""
 
+import asyncio
 import errno
 import json
 import threading
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kbroker.control.audit import log as audit_log
 from kbroker.control.audit.files import NAME, AuditFiles
@@ -14,9 +17,11 @@ from kbroker.control.audit.log import (
     MAX_LINE_BYTES,
     MAX_QUEUED_BYTES,
     AuditLog,
+    RefusalLines,
     encoded,
     shortened,
 )
+from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent
 from kbroker.metrics.slots import Slots, private
 
 
@@ -73,6 +78,84 @@ def test_a_full_disk_blocks_no_caller_and_lost_lines_are_counted(tmp_path: Path)
     assert [line["number"] for line in found[:-1]] == list(range(-1, count - lost))
     assert found[-1]["event"] == "lost"
     assert found[-1]["lines"] == lost
+
+
+def test_events_of_a_network_process_are_written_some_in_each_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, thousands of logins or refusals of a second took control 50 ms in one piece."""
+    monkeypatch.setattr(audit_log, "EVENTS_AT_ONCE", 2)
+    log, slots = opened(tmp_path)
+    events = [AuditEvent(0, "login", f"User:{number}", "h", 1, "L", "PLAIN", True) for number in range(7)]
+    written = []
+
+    async def story() -> None:
+        log.take(events[:5])
+        for _ in range(2):
+            written.append(int(slots.words[EVENTS]))
+            await asyncio.sleep(0)
+        log.take(events[5:])
+        written.append(int(slots.words[EVENTS]))
+
+    asyncio.run(story())
+    assert written == [2, 4, 7]
+    log.close()
+    assert [line["principal"] for line in lines(tmp_path)] == [event.principal for event in events]
+
+
+def test_events_that_wait_are_limited_and_lost_ones_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(audit_log, "MAX_EVENTS", 2)
+    log, slots = opened(tmp_path)
+    event = AuditEvent(0, "login", "User:a", "h", 1, "L", "PLAIN", True)
+
+    async def story() -> None:
+        log.take([event] * 5)
+
+    asyncio.run(story())
+    log.close()
+    found = sorted(lines(tmp_path), key=lambda line: str(line["event"]))
+    assert [line["event"] for line in found] == ["login", "login", "lost"]
+    assert found[-1]["lines"] == slots.words[LOST] == 3
+    assert slots.words[EVENTS] == 5
+
+
+def test_a_client_with_very_many_refused_requests_has_some_lines_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have theirs, and the rest of the second is counted."""
+    monkeypatch.setattr(audit_log, "LINES_OF_A_CLIENT", 2)
+    monkeypatch.setattr(audit_log, "WINDOW_S", 0.0)
+    log, _ = opened(tmp_path)
+
+    async def story() -> list[bool]:
+        found = [log.admits_refusal("User:a", host, "L") for host in ("2001:db8::1", "2001:db8::2") * 3]
+        found.append(log.admits_refusal("User:b", "2001:db8::1", "L"))
+        while log._window is not None:
+            await asyncio.sleep(0)
+        found.append(log.admits_refusal("User:a", "2001:db8::1", "L"))
+        return found
+
+    assert asyncio.run(story()) == [True, True, False, False, False, False, True, True]
+    log.close()
+    (line,) = lines(tmp_path)
+    assert (line["event"], line["principal"], line["host"]) == ("refusal", "User:a", "2001:db8::/64")
+    assert (line["count"], line["resources"]) == (4, [{"name": MORE_REFUSALS}])
+
+
+def test_refused_requests_of_very_many_clients_have_a_number_of_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit_log, "LINES_OF_ALL", 2)
+    refusals = RefusalLines()
+    found = [refusals.admits(f"User:{number}", "h", "L") for number in range(7)]
+    assert found == [True, True, False, False, False, False, False]
+    rest = [(line["principal"], line["host"], line["count"]) for line in refusals.take_rest()]
+    assert rest == [("User:2", "h", 1), ("User:3", "h", 1), ("User:*", "*", 3)]
+    assert refusals.take_rest() == []
+    assert refusals.admits("User:9", "h", "L")
 
 
 def test_a_stop_does_not_wait_for_a_disk_that_refuses(tmp_path: Path) -> None:

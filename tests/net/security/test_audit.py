@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.config import acls
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.messages import AuditEvent
+from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security import audit as module
 from kbroker.net.security.audit import MAX_TEXT, Audit
@@ -102,6 +102,60 @@ def test_refusals_are_counted_by_client_operation_and_resource() -> None:
     assert scene.sent == [expected]
     scene.audit.tick()
     assert scene.sent == [expected]
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(acls.TOPIC, ""), (acls.TRANSACTIONAL_ID, "transactional id ")])
+def test_names_of_refused_resources_are_cut(kind: int, shown: str) -> None:
+    """They need not exist: a client invents them. Before, four thousand of 32 kB were kept for a
+    second, and then sent to control in one message."""
+    scene = Scene()
+    client = scene.connect(1)
+    for end in "ab":
+        scene.audit.refused(client, acls.WRITE, kind, "n" * MAX_TEXT + end)
+    scene.audit.tick()
+    ((event,),) = scene.sent
+    assert (event.names, event.count) == ((shown + "n" * MAX_TEXT,), 2)
+
+
+def test_a_client_with_very_many_refusals_has_the_lines_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any number of connections; before, each topic that it invented had a line, on each."""
+    monkeypatch.setattr(module, "REFUSALS_OF_A_CLIENT", 2)
+    scene = Scene()
+    clients = [scene.connect(1), scene.connect(2), scene.connect(3)]
+    clients[1].principal = clients[0].principal
+    for name in "abcd":
+        for client in clients[:2]:
+            scene.audit.refused(client, acls.WRITE, acls.TOPIC, name)
+    scene.audit.refused(clients[2], acls.WRITE, acls.TOPIC, "a", 3)
+    scene.audit.tick()
+    found = [
+        [(each.principal, each.port, each.names, each.count) for each in events] for events in scene.sent
+    ]
+    assert found == [
+        [
+            ("User:1", 5001, ("a",), 1),
+            ("User:1", 5002, ("a",), 1),
+            ("User:1", 0, (MORE_REFUSALS,), 6),
+            ("User:3", 5003, ("a",), 3),
+        ]
+    ]
+    scene.audit.refused(clients[0], acls.WRITE, acls.TOPIC, "b")
+    scene.audit.tick()
+    assert [event.names for event in scene.sent[-1]] == [("b",)], "each second begins at zero"
+
+
+def test_the_refusals_of_very_many_clients_have_a_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REFUSALS_OF_ALL", 2)
+    scene = Scene()
+    for row in range(1, 6):
+        scene.audit.refused(scene.connect(row), acls.READ, acls.TOPIC, "t")
+    scene.audit.tick()
+    found = [(event.principal, event.host, event.port, event.count) for event in scene.sent[0]]
+    assert found == [
+        ("User:1", "10.0.0.1", 5001, 1),
+        ("User:2", "10.0.0.1", 5002, 1),
+        ("User:*", "*", 0, 3),
+    ]
 
 
 def test_very_many_refusals_do_not_wait_for_the_end_of_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
