@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Accepted algorithms: no symmetric ones, for which a public key would count as the secret, and no
-unsigned tokens."""
+unsigned tokens. Keys of other algorithms are not kept: PyJWT checks a token by the algorithm of its
+key, whatever the token names."""
 MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
 """Minimum time between two attempts to fetch an unknown key."""
@@ -37,6 +38,8 @@ MAX_END_S: Final = 1 << 40
 MAX_DOUBLINGS: Final = 32
 MAX_SHOWN: Final = 200
 """Characters of a log line about a token; its header may have tens of thousands."""
+BLANKS: Final = "".join(map(chr, range(33)))
+"""Characters that Java's trim removes at both ends, and so Apache Kafka from the name of a user."""
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
@@ -126,7 +129,7 @@ class TokenChecks:
         if not isinstance(subject, str) or not subject.strip() or not _is_utf8(subject):
             raise BadToken(f"the claim {self._subject} names no user")
         _check_scopes(self._scope, claims.get(self._scope))
-        return subject, min(int(claims["exp"]), MAX_END_S)
+        return subject.strip(BLANKS), min(int(claims["exp"]), MAX_END_S)
 
     def _key(self, kid: object) -> "PyJWK":
         """The key of an id. Raises UnknownKey."""
@@ -174,7 +177,8 @@ class TokenChecks:
         data = json.loads(read_keys(self._url))
         if not isinstance(data, dict):
             raise ValueError("no set of keys")
-        return {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
+        keys = jwt.PyJWKSet.from_dict(data).keys
+        return {key.key_id: key for key in keys if key.algorithm_name in ALGORITHMS}
 
 
 def _is_utf8(text: str) -> bool:

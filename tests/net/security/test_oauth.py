@@ -1,6 +1,8 @@
 """Tokens: the users that they log in, and the tokens that are refused."""
 
 import asyncio
+import base64
+import json
 import threading
 import time
 from pathlib import Path
@@ -34,6 +36,12 @@ def test_a_good_token_names_its_user_and_its_end(checks: TokenChecks) -> None:
     assert claims(checks, token(exp=end)) == ("alice", end)
     assert claims(checks, token(aud=["else", "other"]))[0] == "alice"
     assert claims(checks, token(exp=int(time.time()) - 2))[0] == "alice"  # within the skew
+
+
+@pytest.mark.parametrize("name", [" alice", "alice\t", "\x00 alice\n"])
+def test_blanks_around_a_name_make_no_other_user(checks: TokenChecks, name: str) -> None:
+    """As in Apache Kafka: before, ACLs of alice, and denials, did not apply to such a token."""
+    assert claims(checks, token(sub=name))[0] == "alice"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +114,18 @@ def test_the_name_may_be_in_another_claim(tmp_path: Path, checks: TokenChecks) -
     assert claims(other, token(email="a@b"))[0] == "a@b"
     with pytest.raises(BadToken):
         claims(other, token())
+
+
+def test_a_published_secret_is_no_key(tmp_path: Path) -> None:
+    """Some versions of PyJWT check a token by the algorithm of its key, although the token names
+    another one that is allowed: before, whoever reads such a set of keys could sign tokens."""
+    secret = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
+    found = {"keys": [{"kty": "oct", "kid": "s", "k": secret}, {"kty": "oct", "k": secret, "alg": "HS512"}]}
+    (tmp_path / "jwks.json").write_text(json.dumps(found))
+    with pytest.raises(BadToken, match="no key"):
+        claims(made(tmp_path), token(b"s" * 32, "s", "HS256"))
+    jwks(tmp_path / "jwks.json", k=KEY)
+    assert set(made(tmp_path)._fetched()) == {"k"}
 
 
 def test_a_new_key_is_found_and_made_up_ones_do_not_fetch_each_time(
