@@ -6,7 +6,6 @@ a separate event loop; it never blocks.
 """
 
 import contextlib
-import errno
 import heapq
 import logging
 import os
@@ -53,7 +52,6 @@ MAX_BACKLOG = 1 << 16  # the kernel limits it to net.core.somaxconn
 ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
 REFUSED = bind("kbroker_connections_refused_total")
 FULL_LOG_SECONDS = 60.0
-OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
@@ -186,9 +184,7 @@ class Acceptor:
                 fd, address = listening._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, ConnectionAbortedError):
                 break
-            except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS:
-                    raise
+            except OSError as error:  # no descriptor, or an error of the client's network (accept(2))
                 self._warn("cannot accept a connection: %s", error.strerror)
                 time.sleep(FULL_SECONDS)
                 break

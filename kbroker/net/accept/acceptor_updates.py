@@ -5,6 +5,7 @@ Runs in: the first network process. After a restart its successor sends everythi
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,11 +23,19 @@ from kbroker.config.client_quotas import (
 from kbroker.ipc.fds import RATES_PER_MESSAGE, send_rates, send_settings
 from kbroker.net.accept.connection_rates import DEFAULT
 
+log = logging.getLogger(__name__)
+
 RETRY_SECONDS = 0.05
+RESOLVED_IN_S = 5.0
+"""All host names of a setting."""
+MAX_TEXT_BYTES = 48 << 10
+"""Of one setting with addresses: it fits into a message."""
+SHOWN = 5
+PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 NAMES = {
     "max.connections",
     "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
+    PER_IP_OVERRIDES,
     "max.connection.creation.rate",
 }
 
@@ -41,6 +50,7 @@ async def until_sent(send: Callable[[], bool]) -> None:
 
 class AcceptorSettings:
     """Sends the dynamic settings that the acceptor needs: the connection limits. Owner: Images.
+    Host names are resolved here: the acceptor takes no connection while it waits.
 
     The first ones are always sent: a predecessor of this process may have sent different ones."""
 
@@ -61,6 +71,8 @@ class AcceptorSettings:
         self._task = asyncio.get_running_loop().create_task(self._send(kept))
 
     async def _send(self, kept: dict[str, str]) -> None:
+        if PER_IP_OVERRIDES in kept:
+            kept = {**kept, PER_IP_OVERRIDES: await _with_addresses(kept[PER_IP_OVERRIDES])}
         await until_sent(lambda: send_settings(self._handoff, kept))
 
 
@@ -96,6 +108,46 @@ class IpRates:
             rates = {await _address(name) if name else name: rate for name, rate in some.items()}
             await until_sent(partial(send_rates, self._handoff, rates, first))
             await asyncio.sleep(0)
+
+
+async def _with_addresses(text: str) -> str:
+    """host:count pairs with the addresses of each host. A name that has none, or none in time,
+    stays as it is."""
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + RESOLVED_IN_S
+    found: list[str] = []
+    unknown: list[str] = []
+    left = MAX_TEXT_BYTES
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = entry.rpartition(":")
+        name = host.strip().strip("[]")
+        addresses = await _addresses(name, ends_s)
+        if not addresses:
+            unknown.append(name)
+        pairs = [f"[{each}]:{count}" if ":" in each else f"{each}:{count}" for each in addresses or [name]]
+        left -= sum(len(pair) + 1 for pair in pairs)
+        if left < 0:
+            log.warning("%s: too many addresses, those from %s on have no limit", PER_IP_OVERRIDES, name)
+            break
+        found += pairs
+    if unknown:
+        log.warning("%s: without an address: %s", PER_IP_OVERRIDES, ", ".join(unknown[:SHOWN]))
+    return ",".join(found)
+
+
+async def _addresses(name: str, ends_s: float) -> list[str]:
+    """All addresses of a name."""
+    if is_address(name):
+        return [plain_address(name)]
+    loop = asyncio.get_running_loop()
+    if loop.time() >= ends_s:
+        return []
+    try:
+        async with asyncio.timeout_at(ends_s):
+            found = await loop.getaddrinfo(name, None)
+    except (OSError, UnicodeError):  # of a name such as a..b
+        return []
+    return sorted({plain_address(str(each[4][0])) for each in found})
 
 
 async def _address(name: str) -> str:

@@ -8,12 +8,15 @@ address the new connection is closed. Runs in: acceptor. Pure but for the clock.
 import socket
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_network import literal
 from kbroker.ipc.rate_limit import TokenBucket
 
 UNLIMITED = (1 << 31) - 1
 RATE = "max.connection.creation.rate"
+PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 
 
 class ConnectionLimits:
@@ -27,17 +30,21 @@ class ConnectionLimits:
         rate = config.get_int(RATE)
         self._new = TokenBucket(rate, rate, clock())
         self._new_of_listener: dict[str, TokenBucket] = {}  # those with a rate of their own
+        self._static = config.get_str(PER_IP_OVERRIDES)
+        self._of_static = parse_overrides(self._static)
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Set new limits, which apply from the next connection on; open connections stay."""
+        """Set new limits, which apply from the next connection on; open connections stay. Only the
+        first ones may have host names: later ones have addresses (acceptor_updates.py)."""
         self._max = config.get_int("max.connections")
         limits = {
             each.listener: config.of_listener(each.listener, "max.connections") for each in config.listeners
         }
         self._of_listener = {name: limit for name, limit in limits.items() if isinstance(limit, int)}
         self._per_host = config.get_int("max.connections.per.ip")
-        self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
+        text = config.get_str(PER_IP_OVERRIDES)
+        self._overrides = self._of_static if text == self._static else parse_overrides(text, resolve=False)
         self._new.capacity = self._new.per_second = config.get_int(RATE)
         known, self._new_of_listener = self._new_of_listener, {}
         for each in config.listeners:
@@ -87,14 +94,17 @@ class ConnectionLimits:
             del self._by_host[host]
 
 
-def parse_overrides(text: str) -> dict[str, int]:
-    """Parse host:count pairs. A host name is replaced by its addresses."""
+def parse_overrides(text: str, resolve: bool = True) -> dict[str, int]:
+    """Parse host:count pairs. resolve: a host name is replaced by its addresses, which may take
+    seconds."""
     found: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, count = entry.rpartition(":")
-        try:
-            addresses = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
-        except OSError:
-            addresses = {host}
+        host = host.strip().strip("[]")
+        address = literal(host)
+        addresses = {host if address is None else str(address)}
+        if resolve and address is None:
+            with suppress(OSError, UnicodeError):  # of a name such as a..b
+                addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         found.update(dict.fromkeys(addresses, int(count)))
     return found

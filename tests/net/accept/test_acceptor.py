@@ -1,5 +1,6 @@
 """The acceptor: where connections go, limits, what it forgets."""
 
+import errno
 import os
 import socket
 import time
@@ -164,6 +165,30 @@ def test_a_new_process_makes_its_predecessors_connections_forgotten(scenes: list
         socket.socket(fileno=fd).close()
 
 
+@pytest.mark.parametrize("number", [errno.EPROTO, errno.EHOSTUNREACH, errno.EPERM, errno.ENOBUFS])
+def test_an_error_of_a_clients_network_does_not_end_the_broker(
+    scenes: list[Scene], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Linux returns such errors from accept; before, most of them ended the supervisor."""
+    scene = Scene({})
+    scenes.append(scene)
+    errors = [number]
+    accept = vars(socket.socket.__base__)["_accept"]
+
+    def failing(listening: socket.socket) -> object:
+        if errors:
+            raise OSError(errors.pop(), "of the network")
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "_accept", failing, raising=False)
+    scene.connect()
+    scene.turn()
+    assert (errors, scene.received()) == ([], [])
+    scene.turn()
+    ((_, _, fd),) = scene.received()
+    os.close(fd)
+
+
 def test_overrides_and_the_rate_of_new_connections() -> None:
     now = [0.0]
     config = BrokerConfig({
@@ -298,12 +323,39 @@ def test_connections_without_a_limit_are_always_accepted() -> None:
         limits.opened("PLAINTEXT", "10.0.0.1")
 
 
+def test_a_change_of_limits_asks_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, each change of a limit did, while the acceptor took no connection."""
+    asked: list[str] = []
+
+    def resolve(host: str, _port: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        return [(0, 0, 0, "", ("10.0.0.1", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    name = "max.connections.per.ip.overrides"
+    config = BrokerConfig({"max.connections.per.ip": "5", name: "server:0"})
+    limits = ConnectionLimits(config, lambda: 0.0)
+    assert asked == ["server"]
+    for own, refused in (
+        ({"max.connections": "7"}, True),
+        ({name: "10.0.0.2:0,other:1"}, False),
+        ({}, True),
+    ):
+        limits.configure(config.with_dynamic(cluster={}, own=own))
+        assert bool(limits.refusal("10.0.0.1")) is refused
+        assert bool(limits.refusal("10.0.0.2")) is not refused
+    assert asked == ["server"]
+
+
 def test_an_override_of_a_host_name_is_that_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     def resolve(host: str, _port: object) -> list[tuple[object, ...]]:
         if host == "unknown":
             raise socket.gaierror
+        if host == "a..b":
+            raise UnicodeError("label empty or too long")
         return [(0, 0, 0, "", (address, 0)) for address in ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    assert parse_overrides("server:7, unknown:8,") == {"10.0.0.1": 7, "10.0.0.2": 7, "unknown": 8}
+    found = parse_overrides("server:7, unknown:8,a..b:9,")
+    assert found == {"10.0.0.1": 7, "10.0.0.2": 7, "unknown": 8, "a..b": 9}
     assert parse_overrides("") == {}

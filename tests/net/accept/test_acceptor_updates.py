@@ -7,10 +7,12 @@ import time
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
 from kbroker.ipc import fds
 from kbroker.net.accept import acceptor_updates
 from kbroker.net.accept.acceptor_updates import AcceptorSettings, IpRates
+from kbroker.net.accept.connection_limits import parse_overrides
 from tests.callbacks import slowness
 
 SENT: list[tuple[dict[str, float | None], bool]] = []
@@ -85,6 +87,75 @@ def test_all_that_is_unsent_gives_way_to_a_full_table(rates: IpRates) -> None:
 
     asyncio.run(run())
     assert SENT == [({"10.0.0.2": 1.0, "10.0.0.3": None}, True)]
+
+
+def test_the_acceptor_gets_the_addresses_of_hosts_with_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for the resolver, and take no connection meanwhile."""
+    known = {"server": ["10.0.0.2", "2001:db8::1", "10.0.0.2"]}
+
+    def resolve(host: str, *_more: object, **_options: object) -> list[tuple[object, ...]]:
+        if host not in known:
+            raise socket.gaierror
+        return [(0, 0, 0, "", (address, 0)) for address in known[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    acceptor, process = fds.pair()
+    acceptor.setblocking(True)
+    name = "max.connections.per.ip.overrides"
+
+    async def story() -> None:
+        reported = AcceptorSettings(process)
+        reported.change({name: "server:7, gone:8,[0:0:0:0:0:0:0:1]:3", "max.connections": "5"})
+        assert reported._task is not None
+        await reported._task
+
+    with acceptor, process:
+        asyncio.run(story())
+        sent = "10.0.0.2:7,[2001:db8::1]:7,gone:8,[::1]:3"
+        assert fds.receive_closed(acceptor) == fds.Settings({name: sent, "max.connections": "5"})
+    config = BrokerConfig({"log.dirs": "/d"}).with_dynamic(cluster={}, own={name: sent})
+    assert parse_overrides(config.get_str(name), resolve=False) == {
+        "10.0.0.2": 7,
+        "2001:db8::1": 7,
+        "gone": 8,
+        "::1": 3,
+    }
+
+
+def test_names_that_take_long_delay_no_other_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def resolve(host: str, *_more: object, **_options: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(acceptor_updates, "RESOLVED_IN_S", 0.0)
+    acceptor, process = fds.pair()
+    limits = {"max.connections.per.ip.overrides": "a:1,b:2", "max.connections": "5"}
+
+    async def story() -> None:
+        reported = AcceptorSettings(process)
+        reported.change(limits)
+        assert reported._task is not None
+        await reported._task
+
+    with acceptor, process:
+        asyncio.run(story())
+        assert fds.receive_closed(acceptor) == fds.Settings(limits)
+    assert asked == []
+
+
+def test_addresses_fit_into_a_message(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def resolve(host: str, *_more: object, **_options: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (f"2001:db8::{number:x}", 0)) for number in range(100)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    text = asyncio.run(acceptor_updates._with_addresses(",".join(f"h{number}:1" for number in range(100))))
+    assert 40_000 < len(text) <= acceptor_updates.MAX_TEXT_BYTES < fds.MESSAGE_BYTES
+    assert "too many addresses" in caplog.text
 
 
 def test_only_its_own_settings_and_only_changes_are_sent() -> None:
