@@ -22,6 +22,8 @@ NEW_OBJECTS = 20_000
 """Objects after which this program searches for garbage. Imports make many objects and no garbage,
 and with Python's own threshold the searches take a tenth of a short command's time."""
 
+_SECRET = r"((?:password|secret|jaas\.config|ssl\.key|keystore\.key)[^=\s]*\s*=).+"
+_LOGIN = r"(://)[^/?#\s]*@"
 WIDTHS = ("COLUMNS", "TERMINAL_WIDTH")
 """Variables with the width of the terminal."""
 
@@ -36,6 +38,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, lambda *_: os._exit(0))
         if (plain := serve_arguments(words[1:])) is not None:
             return _serve(*plain)
+    if arguments is None:
+        _hide_secrets(words)
     _forget_wrong_widths()
     with _interrupt_ends_at_once():
         from kbroker.cli.commands import application
@@ -71,6 +75,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return failure.code
     finally:
         _drop_unwritten()
+
+
+def _hide_secrets(words: Sequence[str]) -> None:
+    """Hide passwords of the command line from other users of the host, as `serve` does: those of
+    settings, as in `-X sasl.password=...`, and of URLs."""
+    if not any("=" in word or "@" in word for word in words):
+        return
+    import re
+
+    secret = re.compile(_SECRET, re.IGNORECASE | re.DOTALL)
+    shown = [re.sub(_LOGIN, r"\1[hidden]@", secret.sub(r"\1[hidden]", word)) for word in words]
+    if shown != list(words):
+        import setproctitle
+
+        title = " ".join([sys.executable, sys.argv[0], *shown])
+        setproctitle.setproctitle(title.encode(errors="replace").decode())
 
 
 def _code_of(app: Callable[..., object], words: Sequence[str]) -> int:

@@ -57,22 +57,22 @@ def list_clients(
     matches = name_matcher(pattern)
     with ConsoleLink(url, command_config) as link:
         found = link.get_json(PATH, "clients")
-    rows = [
-        row
-        for row in found["clients"]
-        if matches(row["client_id"])
-        and (not address or row["address"] in address)
-        and (not principal or row["principal"] in principal)
-        and (not listener or row["listener"] in listener)
-    ]
-    rows.sort(key=lambda row: row["in_bytes_s"] + row["out_bytes_s"], reverse=True)
-    if json:
-        print_json(rows)
-    else:
-        _print(rows)
-    if found["left_out"]:
-        others = counted(found["left_out"], "client")
-        say(f"not listed: {others} with {counted(found['left_out_connections'], 'connection')}")
+        rows = [
+            row
+            for row in found["clients"]
+            if matches(row["client_id"])
+            and (not address or row["address"] in address)
+            and (not principal or row["principal"] in principal)
+            and (not listener or row["listener"] in listener)
+        ]
+        rows.sort(key=lambda row: row["in_bytes_s"] + row["out_bytes_s"], reverse=True)
+        if json:
+            print_json(rows)
+        else:
+            _print(rows)
+        if found["left_out"]:
+            others = counted(found["left_out"], "client")
+            say(f"not listed: {others} with {counted(found['left_out_connections'], 'connection')}")
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error, result_of
 from kbroker.cli.log_dirs import DescribedLogDir, described
 from kbroker.cli.options import AsJson, connected, examples
-from kbroker.cli.output import print_json, print_table
+from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.partitions import partitions_of
 from kbroker.protocol.api_keys import ApiKey
 
@@ -42,7 +42,8 @@ def describe(broker: Connection, json: AsJson = False) -> None:
             }
         )
         return
-    print(f"{found.cluster_id}  controller={found.controller.id if found.controller else '-'}")
+    controller = found.controller.id if found.controller else "-"
+    print(printed(f"{found.cluster_id}  controller={controller}"))
     print_table(("BROKER", "HOST", "PORT", "RACK"), [(n.id, n.host, n.port, n.rack) for n in brokers])
 
 

@@ -26,6 +26,8 @@ BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %2
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 """Answers while there are too many logins or connections, and while the broker cannot check a
 login."""
+ODD_ANSWER = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
+"""Errors of a command that reads an answer which lacks something, or has something else there."""
 AS_JSON = {"Content-Type": "application/json"}
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
@@ -56,10 +58,15 @@ class ConsoleLink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Raises CommandFailed for what an answer of another form has caused."""
         if self._session:
             with suppress(CommandFailed):
                 self._request("POST", "/api/logout", AS_JSON | self._basic | self._session, b"{}")
+        if isinstance(error, ODD_ANSWER):
+            why = f"{type(error).__name__}: {error}"
+            text = f"{self.shown}: its answer is not that of this version of kbroker ({why})"
+            raise CommandFailed(text) from error
 
     @property
     def shown(self) -> str:

@@ -67,14 +67,14 @@ class Unreachable(CommandFailed):
 
 
 def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
-    """The failure for an error code in an answer; `text`: the broker's message. subject: clients
-    may have chosen it."""
+    """The failure for an error code in an answer; `text`: the broker's message, which may have
+    names of clients. subject: clients may have chosen it."""
     prefix = f"{printed(subject)}: " if subject else ""
     try:
         known = ErrorCode(code)
     except ValueError:
-        return CommandFailed(f"{prefix}error {code}: {text or 'not known here'}")
-    reason = text or known.message
+        return CommandFailed(f"{prefix}error {code}: {printed(text or 'not known here')}")
+    reason = printed(text or known.message)
     if known is ErrorCode.INVALID_CONFIG:
         from kbroker.cli.setting_names import with_suggestion
 

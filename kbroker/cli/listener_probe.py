@@ -17,11 +17,15 @@ WANTS_LOGIN = (
     "(--command-config FILE)"
 )
 SPEAKS_HTTP = "speaks HTTP: give the address of a listener, by default port 9092"
+NO_BROKER = "does not speak Kafka's protocol: give the address of a listener, by default port 9092"
 SILENT = "accepts connections and does not answer: is it a listener of a broker, and does the broker run?"
 _HTTP = b"HTTP"
 _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
+MAX_ANSWER = 1 << 20
+"""Bytes; that of the largest cluster is far smaller. The first bytes of another protocol are mostly
+read as a larger size."""
 HTTP_AFTER_S = 2.0
 """Time without an answer after which the probe sends a request of HTTP; at most half of the time
 that is left."""
@@ -81,7 +85,10 @@ def _refusal(link: socket.socket, deadline: float) -> str:
                 return reason
             if size == _HTTP:
                 return SPEAKS_HTTP
-            _receive(link, struct.unpack(">i", size)[0], deadline)
+            (length,) = struct.unpack(">i", size)
+            if not 0 <= length <= MAX_ANSWER:
+                return NO_BROKER
+            _receive(link, length, deadline)
         except TimeoutError:
             return SILENT
         except OSError:  # reset

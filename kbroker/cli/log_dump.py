@@ -1,5 +1,6 @@
 """`kbroker log dump`: prints the contents of a log directory's files. Needs no broker."""
 
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import examples
-from kbroker.cli.output import json_text, say
+from kbroker.cli.output import json_text, printed, say
 from kbroker.cli.own_kernels import use_kernels
 from kbroker.cli.progress import progress
 from kbroker.config.counts import counted
@@ -150,7 +151,8 @@ def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents
                 item = {name: value for name, value in item.items() if name not in _CONTENTS}
             print(json_text({"file": file, **item}, default=_plain))
         elif item["type"] != "problem":
-            print(_line(item, contents))
+            line = _line(item, contents)
+            print(printed(line, "\t") if sys.stdout.isatty() else line)
     return problems
 
 

@@ -14,6 +14,7 @@ from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.failures import UsageFailed, explain
 from kbroker.cli.long_names import checks_of, refuse_long
+from kbroker.cli.output import printed
 from loadtest.examples import examples as examples
 
 P = ParamSpec("P")
@@ -155,7 +156,7 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageFailed(f"{question} Give --yes: there is no terminal to ask for confirmation")
-    typer.confirm(question, abort=True, err=True)
+    typer.confirm(printed(question), abort=True, err=True)
 
 
 def name_matcher(pattern: str | None) -> Callable[[str], object]:

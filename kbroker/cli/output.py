@@ -48,8 +48,9 @@ def takes_escapes() -> bool:
 
 
 def say(text: str) -> None:
-    """Print a remark to stderr, so that stdout has only the result."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a remark to stderr, so that stdout has only the result. Its names and reasons may be
+    those of clients and servers."""
+    print(printed(text, "\n\t"), file=sys.stderr, flush=True)
 
 
 def _cell(value: object) -> str:
@@ -64,12 +65,12 @@ def _cell(value: object) -> str:
     return printed(str(value))
 
 
-def printed(text: str) -> str:
+def printed(text: str, kept: str = "") -> str:
     """The text, with escapes for what would control the terminal or add lines: clients choose
-    names."""
+    names. kept: characters that stay."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
 def _is_number(text: str) -> bool:

@@ -93,7 +93,8 @@ def _print(groups: list[dict[str, Any]], members: bool) -> None:
     for number, group in enumerate(groups):
         if number:
             print()
-        print(f"{printed(group['group'])}: {group['state']}, {counted(len(group['members']), 'member')}")
+        head = f"{group['group']}: {group['state']}, {counted(len(group['members']), 'member')}"
+        print(printed(head))
         if members:
             rows = [
                 (m["member_id"], m["client_id"], m["host"], m["epoch"], _assigned(m))

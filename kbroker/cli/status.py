@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import BUSY, DEFAULT_URL, ConsoleLink, LoginFile
+from kbroker.cli.console_link import BUSY, DEFAULT_URL, ODD_ANSWER, ConsoleLink, LoginFile
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
@@ -47,15 +47,22 @@ def status(
     link = ConsoleLink(url, command_config)
     metrics = read_metrics(link)
     now_s = time.time()
-    found = checks(metrics, _not_ready(link), now_s, max_lag)
-    well = not any(check.problems for check in found)
-    start_s = started_s(metrics)
-    up_s = None if start_s is None else now_s - start_s
-    labels = dict(metrics[INFO][0][0])
+    not_ready = _not_ready(link)
+    try:
+        found = checks(metrics, not_ready, now_s, max_lag)
+        well = not any(check.problems for check in found)
+        start_s = started_s(metrics)
+        up_s = None if start_s is None else now_s - start_s
+        labels = dict(metrics[INFO][0][0])
+        page = _document(well, labels, up_s, url, found) if json else _head(well, labels, up_s, url, found)
+    except ODD_ANSWER as error:
+        raise _not_kbroker(link, error) from error
     if json:
-        print_json(_document(well, labels, up_s, url, found))
+        print_json(page)
     else:
-        _print_page(well, labels, up_s, url, found)
+        print(page)
+        rows = [(check.name, "no" if check.problems else "ok", _line(check)) for check in found]
+        print_table(("CHECK", "STATE", "DETAIL"), rows)
     if not well:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -68,9 +75,12 @@ def read_metrics(link: ConsoleLink) -> Metrics:
     lines = body.decode(errors="replace").split("\n")  # splitlines() would break names at U+2028
     shown = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families("\n".join(shown) + "\n"):
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    try:
+        for family in text_string_to_metric_families("\n".join(shown) + "\n"):
+            for sample in family.samples:
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    except ODD_ANSWER as error:
+        raise _not_kbroker(link, error) from error
     if code == HTTPStatus.UNAUTHORIZED:
         raise link.not_logged_in(body.decode(errors="replace"))
     if code in BUSY:
@@ -82,6 +92,11 @@ def read_metrics(link: ConsoleLink) -> Metrics:
             "set --url to its kbroker.http.listen"
         )
     return found
+
+
+def _not_kbroker(link: ConsoleLink, error: Exception) -> CommandFailed:
+    why = f"{type(error).__name__}: {error}"
+    return CommandFailed(f"{link.shown}: its metrics are not those of this version of kbroker ({why})")
 
 
 def _not_ready(link: ConsoleLink) -> list[str]:
@@ -111,13 +126,13 @@ def _document(
     }
 
 
-def _print_page(well: bool, labels: dict[str, str], up_s: float | None, url: str, found: list[Check]) -> None:
+def _head(well: bool, labels: dict[str, str], up_s: float | None, url: str, found: list[Check]) -> str:
+    """The first line of the page."""
     count = sum(len(check.problems) for check in found)
     verdict = "all is well" if well else counted(count, "problem")
     since = "" if up_s is None else f"  up {age(up_s)}"
-    print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {without_login(url)}  {verdict}")
-    rows = [(check.name, "no" if check.problems else "ok", _line(check)) for check in found]
-    print_table(("CHECK", "STATE", "DETAIL"), rows)
+    about = f"kbroker {labels['version']}  node {labels['node_id']}"
+    return printed(f"{about}{since}  {without_login(url)}  {verdict}")
 
 
 def _line(check: Check) -> str:

@@ -15,7 +15,7 @@ from kbroker.cli.delete_records import EXAMPLES as DELETE_RECORDS_EXAMPLES
 from kbroker.cli.delete_records import delete_records
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain, raise_first, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
-from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.output import print_json, print_table, printed, say
 from kbroker.cli.topic_description import describe_topic
 from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
 from kbroker.cli.topic_list import list_topics
@@ -172,7 +172,7 @@ def describe(
             ("\n" if number else "")
             + f"{topic['topic']}  id={topic['id']}  partitions={len(topic['partitions'])}"
         )
-        print(f"settings: {settings or 'all default'}")
+        print(printed(f"settings: {settings or 'all default'}"))
         rows = [(p["partition"], p["leader"], p["replicas"], p["isr"]) for p in topic["partitions"]]
         print_table(("PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
 

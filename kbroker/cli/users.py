@@ -35,8 +35,11 @@ class Mechanism(StrEnum):
 
     @classmethod
     def of(cls, number: int) -> "Mechanism":
-        """The mechanism of a number of the protocol."""
-        return next(each for each in cls if each.number == number)
+        """The mechanism of a number of the protocol. Raises CommandFailed."""
+        for each in cls:
+            if each.number == number:
+                return each
+        raise CommandFailed(f"the broker has credentials of mechanism {number}, which is not known here")
 
     @property
     def hash_name(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from kbroker.cli.app import _hide_secrets
 from kbroker.cli.commands import application
 from kbroker.cli.docs import page
 from kbroker.cli.exit_codes import ExitCode
@@ -46,6 +47,34 @@ def test_help_loads_no_client_library_and_no_kernel() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[] 0"
     assert "serve" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("-X", "sasl.password=s3cret"), "-X sasl.password=[hidden]"),
+        (("-Xsasl.username=a,sasl.password=s3cret x",), "-Xsasl.username=a,sasl.password=[hidden]"),
+        (("--set", "SSL.key.password = s3cret\ns3cret"), "--set SSL.key.password =[hidden]"),
+        (("--url", "http://ann:s3cret@host:9404/"), "--url http://[hidden]@host:9404/"),
+    ],
+)
+def test_passwords_of_the_command_line_are_hidden_from_other_users(
+    words: tuple[str, ...], shown: str
+) -> None:
+    """In /proc, which all users of the host can read."""
+    program = (
+        "import sys; from pathlib import Path; from kbroker.cli.app import run; run();"
+        "print(Path('/proc/self/cmdline').read_text().replace('\\0', ' '))"
+    )
+    command = [sys.executable, "-c", program, "unknown", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "s3cret" not in done.stdout
+    assert shown in done.stdout
+
+
+def test_a_command_line_without_a_password_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "setproctitle", None)
+    _hide_secrets(["topics", "list", "-X", "socket.timeout.ms=5", "a@b"])
 
 
 def test_log_dump_takes_kernels_from_the_image_not_from_numba(tmp_path: Path) -> None:

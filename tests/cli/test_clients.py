@@ -51,6 +51,26 @@ def url() -> Iterator[str]:
         yield found
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"clients": [{}], "left_out": 0},
+        {"clients": [client("a", 1) | {"in_bytes_s": "1"}], "left_out": 0},
+        {"clients": 7},
+        {"clients": []},
+    ],
+    ids=["no field", "a text", "no list", "no number"],
+)
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_an_answer_of_another_program_is_reported_in_one_line(
+    shell: Shell, odd: object, option: tuple[str, ...]
+) -> None:
+    with serving(lambda _: (200, json.dumps(odd).encode())) as url:
+        said = shell("clients", "list", "--url", url, *option, code=1).stderr
+    assert said.startswith(f"kbroker: {url}: its answer is not that of this version of kbroker (")
+    assert said.count("\n") == 1
+
+
 def test_clients_are_listed_by_their_traffic(shell: Shell, url: str) -> None:
     shown = shell("clients", "list", "--url", url)
     head, *rows = shown.lines

@@ -12,7 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kbroker.cli import listener_probe
-from kbroker.cli.listener_probe import SILENT, SPEAKS_HTTP, WANTS_LOGIN, WANTS_TLS, refusal
+from kbroker.cli.listener_probe import (
+    MAX_ANSWER,
+    NO_BROKER,
+    SILENT,
+    SPEAKS_HTTP,
+    WANTS_LOGIN,
+    WANTS_TLS,
+    refusal,
+)
 
 ANSWER = struct.pack(">i4s", 4, b"body")
 ALERT = bytes([21, 3, 3, 0, 2, 2, 10])
@@ -49,6 +57,9 @@ def listener(*scripts: list[bytes]) -> Iterator[tuple[str, int]]:
         (([ANSWER], [ANSWER]), WANTS_LOGIN),
         (([], [ANSWER, ANSWER]), ""),
         (([b"HTTP/1.1 400 Bad Request\r\n\r\n"],), SPEAKS_HTTP),
+        (([b"SSH-2.0-server\r\n"],), NO_BROKER),
+        (([struct.pack(">i", -1)],), NO_BROKER),
+        (([ANSWER, struct.pack(">i", MAX_ANSWER + 1)],), NO_BROKER),
     ],
 )
 def test_a_listener_is_known_by_where_it_closes(scripts: tuple[list[bytes], ...], expected: str) -> None:

@@ -2,12 +2,14 @@
 
 import json
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from kbroker.cli.log_dump import _print_items
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
@@ -118,6 +120,19 @@ def test_records_are_shown_only_on_request(shell: Shell, folder: Path) -> None:
     for option, shown in (("--deep", 0), ("--print-data-log", 2)):
         records = [item for item in items(shell, log, option) if item["type"] == "record"]
         assert [len(item.keys() & {"key", "payload"}) for item in records[:3]] == [shown] * 3
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_record_controls_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """As with `kbroker consume`; elsewhere it is unchanged, as by Apache Kafka's tool."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    item = {"type": "record", "offset": 5, "key": "k\x1b[2J", "payload": "v\n| offset: 6\t."}
+    assert _print_items([item], "file", json_lines=False, contents=True) == 0
+    shown = r"| offset: 5 key: k\x1b[2J payload: v\n| offset: 6" + "\t.\n"
+    plain = "| offset: 5 key: k\x1b[2J payload: v\n| offset: 6\t.\n"
+    assert capsys.readouterr().out == (shown if is_terminal else plain)
 
 
 def test_a_flipped_byte_is_found(shell: Shell, folder: Path) -> None:

@@ -4,14 +4,17 @@ import errno
 import json
 import sys
 import tempfile
+from types import SimpleNamespace
 
 import pytest
+import typer
 from confluent_kafka import KafkaError, KafkaException
 from kafka.errors import GroupIdNotFoundError, KafkaConnectionError
 
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, broker_error, explain
-from kbroker.cli.output import json_text, print_json, print_table
+from kbroker.cli.options import confirm
+from kbroker.cli.output import json_text, print_json, print_table, say
 
 
 def test_numbers_are_right_aligned_and_none_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,6 +102,27 @@ def test_a_subject_that_a_client_chose_controls_no_terminal() -> None:
     """Ids of members are one: a client may name itself so."""
     message = broker_error(25, None, "m\x1b[2J\nok: removed\x9b").message
     assert message.startswith(r"m\x1b[2J\nok: removed\x9b: UNKNOWN_MEMBER_ID: ")
+
+
+def test_the_reason_of_a_broker_controls_no_terminal() -> None:
+    """It may hold a name that a client chose, and the broker may be anybody's."""
+    message = broker_error(42, "no topic \x1b[2J\nok: removed\x9b").message
+    assert message.startswith(r"INVALID_REQUEST: no topic \x1b[2J\nok: removed\x9b")
+    assert broker_error(9999, "\x1b").message == r"error 9999: \x1b"
+
+
+def test_a_remark_controls_no_terminal_and_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Reasons of other servers are in it, too: of a bucket, a registry, MirrorMaker."""
+    say("a\x1b[2J: é\u202e\n\tat b\x9b")
+    assert capsys.readouterr().err == "a\\x1b[2J: é\\u202e\n\tat b\\x9b\n"
+
+
+def test_a_question_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(typer, "confirm", lambda question, **_: asked.append(question))
+    confirm("Delete group g\x1b[2J?", yes=False)
+    assert asked == [r"Delete group g\x1b[2J?"]
 
 
 def test_a_name_of_a_client_neither_adds_a_line_nor_controls_the_terminal(

@@ -70,6 +70,33 @@ def test_a_broker_that_gives_no_page_now_is_not_taken_for_another_program(
         assert shell("status", "--url", url, code=3).stderr.endswith(f": {said}\n")
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'kbroker_info{node_id="1"} 1',
+        b'kbroker_info{version="9.9",node_id="1"} 1\nkbroker_group_lag_sum 7',
+        b'kbroker_info{version="9.9",node_id="1"} 1\nkbroker_group_lag_sum{group="g"} NaN',
+        (
+            b'kbroker_info{version="9.9",node_id="1"} 1\nkbroker_tls_certificate_expiry_timestamp_seconds'
+            b'{listener="l"} 1e300'
+        ),
+        b'kbroker_info{version="9.9',
+    ],
+    ids=["no version", "no group", "no number", "no date", "cut"],
+)
+def test_metrics_of_another_program_are_reported_in_one_line(shell: Shell, odd: bytes) -> None:
+    with serving(lambda _: (200, odd + b"\n")) as url:
+        said = shell("status", "--url", url, code=1).stderr
+    assert said.startswith(f"kbroker: {url}: its metrics are not those of this version of kbroker (")
+    assert said.count("\n") == 1
+
+
+def test_a_version_controls_no_terminal(shell: Shell) -> None:
+    page = UNWELL.replace(b"9.9", b"9\x1b[2J")
+    with serving(lambda path: (200, page) if path == "/metrics" else (200, b"ok")) as url:
+        assert shell("status", "--url", url, code=1).lines[0].startswith(r"kbroker 9\x1b[2J  node 1")
+
+
 def test_a_refusal_without_a_reason_is_not_ready(shell: Shell) -> None:
     with serving(lambda path: (200, UNWELL) if path == "/metrics" else (503, b"")) as url:
         checks = shell("status", "--url", url, "--json", code=1).json["checks"]

@@ -31,6 +31,17 @@ def test_one_look_as_json_is_a_sample(broker: KBroker, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["ready"] is True
 
 
+@pytest.mark.parametrize("sample", [{}, 7, {"ready": True, "in_bytes": "x"}], ids=["empty", "number", "text"])
+def test_a_sample_of_another_program_is_reported_in_one_line(
+    sample: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(lambda _: (200, json.dumps({"sample": sample}).encode())) as url:
+        assert run(["top", "--once", "--url", url]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"kbroker: {url}: its answer is not that of this version of kbroker (")
+    assert said.count("\n") == 1
+
+
 def stages(*names: str) -> dict[str, dict[str, float]]:
     return {name: {"p50_ms": 1.23, "p99_ms": 123.45, "count": 1_234_567} for name in names}
 

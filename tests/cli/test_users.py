@@ -86,6 +86,12 @@ def test_a_name_that_http_basic_cannot_carry_is_reported(cli: Shell) -> None:
     cli("users", "remove", user, "--yes")
 
 
+def test_a_mechanism_that_is_not_known_is_named() -> None:
+    """Of a broker of another version; before, a traceback."""
+    with pytest.raises(CommandFailed, match="mechanism 3"):
+        Mechanism.of(3)
+
+
 def test_an_empty_password_is_refused(shell: Shell) -> None:
     assert "empty" in shell("users", "add", "ann", "--password-file", "-", stdin=b"\n", code=2).stderr
 
