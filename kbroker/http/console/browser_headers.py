@@ -20,11 +20,14 @@ FOREIGN = "requests of pages of other sites are refused"
 
 
 def security_headers(request: Mapping[str, str], tls: bool = False) -> dict[str, str]:
-    """The headers of every answer. request: headers; X-Forwarded-Proto is that of a TLS proxy. tls:
-    the port itself speaks TLS."""
-    proxied = request.get("X-Forwarded-Proto", "").lower() == "https"
-    trusted = tls or proxied or is_this_host(request.get("Host"))
+    """The headers of every answer. request: headers. tls: the port itself speaks TLS."""
+    trusted = is_over_tls(request, tls) or is_this_host(request.get("Host"))
     return {**SECURITY_HEADERS, **(TRUSTED_ONLY if trusted else {})}
+
+
+def is_over_tls(request: Mapping[str, str], tls: bool) -> bool:
+    """Whether the browser speaks TLS, with this port or with a proxy before it, which says so."""
+    return tls or request.get("X-Forwarded-Proto", "").lower() == "https"
 
 
 def host_of(text: str) -> str | None:

@@ -149,7 +149,7 @@ class Console:
         if path == "/api/logout" and method == "POST":
             self._check_change(headers, csrf)
             from_body((), _json(data))
-            return self._logout(session)
+            return self._logout(headers, session)
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))
             return self._stream(peer, session, streams.samples(self._setup.live, self._setup.visible(caller)))
@@ -264,15 +264,19 @@ class Console:
         self._attempts.succeeded(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))
-        reply.headers["Set-Cookie"] = browser_headers.cookie(session.token, self._setup.over_tls)
+        reply.headers["Set-Cookie"] = self._cookie(headers, session.token)
         return reply
 
-    def _logout(self, session: Session | None) -> Reply:
+    def _logout(self, headers: Mapping[str, str], session: Session | None) -> Reply:
         if session is not None:
             self._sessions.end(session.token)
         reply = json_reply(self._session(None))
-        reply.headers["Set-Cookie"] = f"{browser_headers.cookie('', self._setup.over_tls)}; Max-Age=0"
+        reply.headers["Set-Cookie"] = f"{self._cookie(headers, '')}; Max-Age=0"
         return reply
+
+    def _cookie(self, headers: Mapping[str, str], token: str) -> str:
+        over_tls = browser_headers.is_over_tls(headers, self._setup.over_tls)
+        return browser_headers.cookie(token, over_tls)
 
 
 def _methods(path: str) -> Collection[str]:

@@ -1,5 +1,6 @@
 """Headers that say whose page a request comes from."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kbroker.http.console.browser_headers import (
     is_this_host,
     security_headers,
 )
+from kbroker.http.console.caller import Caller
 from tests.http.console.served import Served
 
 
@@ -71,6 +73,25 @@ def test_a_cookie_is_found_among_others() -> None:
     assert cookie_of("a=b; kbroker_session=token; c=d") == "token"
     assert cookie_of("xkbroker_session=token") == ""
     assert cookie_of(None) == ""
+
+
+def test_a_session_behind_a_proxy_with_tls_leaves_the_browser_over_tls_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a link without TLS made the browser send it in the clear."""
+    monkeypatch.setattr(Caller, "log_in", lambda _: None)
+    listeners = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    served = Served(tmp_path, "10.0.0.5", **listeners)
+    body = {"user": "ann", "password": "p"}
+    for proto, is_secure in (("https", True), ("HTTPS", True), ("http", False)):
+        proxied = {"Origin": f"{proto.lower()}://127.0.0.1:{served.port}", "X_Forwarded_Proto": proto}
+        status, headers, found = served.ask("POST", "/api/login", body, **proxied)
+        assert status == 200
+        assert headers["Set-Cookie"].endswith("; Secure") is is_secure
+        cookie, csrf = headers["Set-Cookie"].partition(";")[0], json.loads(found)["csrf"]
+        ended = served.ask("POST", "/api/logout", {}, Cookie=cookie, X_CSRF_Token=csrf, **proxied)[1]
+        assert ("; Secure;" in ended["Set-Cookie"]) is is_secure
+    served.close()
 
 
 def test_no_script_runs_but_files_of_this_server() -> None:
