@@ -2,13 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from kbroker.config.client_quotas import CLIENT_ID, PRODUCER_BYTE_RATE, QuotaTable, entity_of
 from kbroker.ipc.messages import AclDelta, Image
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.net.connections.connection import State
 from kbroker.net.images import Images
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Context, Flag
+from kbroker.net.usage.quotas import Quotas
 from kbroker.protocol import slices
 from kbroker.protocol.slices import paced
 
@@ -107,6 +114,26 @@ def test_fetches_learn_of_slots_that_are_gone(scene: Scene) -> None:
     """A fetch that waits for one would wait until its time is up."""
     scene.apply(1)
     assert scene.gone == [[7]]
+
+
+def test_quotas_beside_very_many_connections_are_applied_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, a change took 2 us for each connection, in one piece."""
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    tables: Any = SimpleNamespace(
+        shared=Shared(Sizes(1, 1, 1, 8, 4096, quota_samples=4)),
+        client=0,
+        connections=ConnectionRow.table(2),
+        words=Context.row(),
+    )
+    config: Any = SimpleNamespace(get_int=lambda _: 1)
+    connection: Any = SimpleNamespace(row=1, state=State.READY, login=None)
+    table = QuotaTable({entity_of([(CLIENT_ID, "c")]): {PRODUCER_BYTE_RATE: 1.0}})
+    quotas = Quotas(tables, config, lambda _: None)
+    work = slices.Work(partial(quotas.change, table, [connection] * 100, True))
+    while not work.done:
+        work.run_slice()
+    assert work.slices >= 100 // slices.CHECK_EVERY
+    assert tables.connections[1, ConnectionRow.FLAGS] & Flag.QUOTA
 
 
 def test_the_parts_of_an_image_reach_their_owners() -> None:

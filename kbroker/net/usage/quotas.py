@@ -34,6 +34,7 @@ from kbroker.net.rows import Context, Flag
 from kbroker.net.usage.quota_use import QuotaUse
 from kbroker.net.usage.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.slices import paced
 
 MUTATIONS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 REMEMBERED = 10_000
@@ -79,14 +80,14 @@ class Quotas:
     # --- quotas in force -------------------------------------------------------------------------
 
     def change(self, changed: QuotaTable, connections: Iterable[Connection], full: bool) -> None:
-        """Called when quotas have changed. full: forget all others."""
+        """Called when quotas have changed, in slices. full: forget all others."""
         if full:
             self._table = QuotaTable({})
         self._table.merge(changed)
         self._known.clear()
         self.active = self._table.has(*KEYS.values())
         self._tables.words[Context.QUOTAS] = self.active
-        for connection in connections:
+        for connection in paced(connections):
             self.start(connection)
 
     def start(self, connection: Connection) -> None:
