@@ -29,7 +29,8 @@ def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float)
 
 
 def without_leader(admin: "AdminClient", partitions: Iterable[Partition], timeout_s: float) -> set[Partition]:
-    """Partitions of which nothing can be read now, as after the loss of a disk. Raises CommandFailed."""
+    """Partitions of which nothing can be read now, as after the loss of a disk. Raises
+    CommandFailed."""
     topics = admin.list_topics(timeout=timeout_s).topics
     return {
         (topic, number)

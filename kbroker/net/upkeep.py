@@ -5,16 +5,13 @@ Runs in: network. Owner: the process's main.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.ring import ring_length
-from kbroker.net.connections.connection import Connection as ClientConnection
-from kbroker.net.connections.connection import FilePart, Part
 from kbroker.net.fetch.loop_reads import LoopReads
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.process import NetworkProcess
@@ -25,19 +22,17 @@ from kbroker.net.unfinished_requests import UnfinishedRequests, owner_of
 from kbroker.net.usage.request_counts import UNREAD
 
 MIN_TAKEN_BYTES: Final = 1024
-"""Of its answers a client takes so many a second, on average over connections.max.idle.ms: clients
+"""A client takes so many of its answers a second, on average over connections.max.idle.ms: clients
 give up such an answer far earlier. A socket takes more only after a third of its buffer is free, so
 a client that takes a byte now and then looks as if it took tens of kilobytes."""
 
 MAX_UNREAD_BYTES: Final = 256 << 20
-"""Of answers that the clients of a process have not taken. Beyond it, connections that have taken
-nothing for UNREAD_GRACE_NS are closed, those of the client with the most bytes first."""
+"""Bytes of answers that the clients of a process have not taken. Beyond it, connections that have
+taken nothing for UNREAD_GRACE_NS are closed, those of the client with the most bytes first."""
 UNREAD_GRACE_NS: Final = 5_000_000_000
 LOOKED_AT: Final = 1000
 """Connections whose unread bytes are added up, those that have taken nothing for longest: some 3
 ms."""
-PARTS: Final = 16
-"""Parts of an answer that are looked at; it may have a hundred thousand."""
 CLOSING_NS: Final = 5_000_000
 """Time for closing connections, which costs some 40 us for each; the rest is closed a second
 later."""
@@ -93,7 +88,7 @@ class Upkeep:
         if self._idle_ns >= 0:
             now_ns = time.monotonic_ns()
             rows = sorted({*self._quiet_since(now_ns - self._idle_ns), *self._slow.update(now_ns)})
-            self._close_some(rows, self._process.close, "idle")
+            self._close_some(rows, "idle")
 
     def _settle_lost(self) -> None:
         """Answer requests that were lost with an IO worker."""
@@ -115,7 +110,7 @@ class Upkeep:
         blocked = np.flatnonzero(table[:, Connection.FLAGS] & waits == waits)
         order = np.argsort(table[blocked, Connection.LAST_NS], kind="stable")
         rows = [row for row in blocked[order[:LOOKED_AT]].tolist() if row in connections]
-        held = {row: held_bytes(connections[row].unsent) for row in rows}
+        held = {row: connections[row].unsent_bytes() for row in rows}
         excess = sum(held.values()) - MAX_UNREAD_BYTES
         if excess <= 0:
             return
@@ -130,12 +125,11 @@ class Upkeep:
             if excess > 0:
                 victims.append(row)
                 excess -= held[row]
-        self._close_some(victims, self._process.refuse, UNREAD)
+        self._close_some(victims, UNREAD)
 
-    def _close_some(
-        self, rows: Iterable[int], close: Callable[[ClientConnection, str], None], why: str
-    ) -> None:
+    def _close_some(self, rows: Iterable[int], why: str) -> None:
         """Close connections, as many as there is time for: thousands may be due at once."""
+        close = self._process.refuse if why == UNREAD else self._process.close
         ends_ns = time.monotonic_ns() + CLOSING_NS
         for row in rows:
             if (connection := self._process.connections.get(row)) is not None:
@@ -176,12 +170,6 @@ class Upkeep:
             self._process.close(connection, "the broker stops")
 
 
-def held_bytes(unsent: Sequence[Part]) -> int:
-    """About the memory of an answer's rest; ranges of files hold none."""
-    first = [0 if isinstance(part, FilePart) else len(part) for part in islice(unsent, PARTS)]
-    return sum(first) * len(unsent) // len(first) if first else 0
-
-
 class SlowReaders:
     """Clients whose answers have been on their way since `window_ns` or longer. Owner: Upkeep."""
 
@@ -189,7 +177,7 @@ class SlowReaders:
         self._tables = tables
         self._window_ns = window_ns
         self._seen: NDArray[np.int64] = np.zeros((0, 3), np.int64)
-        """Of a connection row: generation, bytes sent until its window began, and when it began; 0
+        """Rows of connections: generation, bytes sent until the window began, and its beginning; 0
         while the client has taken all."""
 
     def update(self, now_ns: int) -> list[int]:
@@ -202,12 +190,12 @@ class SlowReaders:
         since = self._seen[:, 2]
         waits = Flag.OPEN | Flag.OUT_BLOCKED
         blocked = table[:, Connection.FLAGS] & waits == waits
-        goes_on = blocked & (since > 0) & (self._seen[:, 0] == generation)
-        ends = goes_on & (now_ns - since >= self._window_ns)
+        same = blocked & (since > 0) & (self._seen[:, 0] == generation)
+        ends = same & (now_ns - since >= self._window_ns)
         least = MIN_TAKEN_BYTES * ((now_ns - since) // 1_000_000_000)
         slow = ends & (sent - self._seen[:, 1] < least)
         found: list[int] = np.flatnonzero(slow).tolist()
-        begins = blocked & ~slow & (ends | ~goes_on)
+        begins = blocked & ~slow & (ends | ~same)
         self._seen[~blocked] = 0
         self._seen[begins] = np.column_stack([generation, sent, np.full(len(table), now_ns)])[begins]
         return found

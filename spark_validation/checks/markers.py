@@ -15,8 +15,8 @@ TRANSACTION = ["topic", "partition", "producer", "transaction"]
 
 
 def stretches(evidence: Evidence) -> DataFrame:
-    """STRETCH, seq, until (first and last number), offset (the first), state of a producer's records
-    that one marker ended, or none has yet (-1)."""
+    """STRETCH, seq, until (first and last number), offset (the first), state of a producer's
+    records that one marker ended, or none has yet (-1)."""
     data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     whole = F.col("topic").isin(evidence.topics())  # compaction removes records
     rows = evidence.log.where(data & whole & (F.col("producer") >= 0)).groupBy(*STRETCH)

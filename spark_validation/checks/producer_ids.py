@@ -17,8 +17,8 @@ LAST_EPOCHS = 32_000  # of 32,767; each transaction may take one, or two
 
 
 def shared(evidence: Evidence, batches: DataFrame) -> DataFrame:
-    """V07: the records of two producers have one producer id and epoch, or, without transactions, one
-    producer id; or a transactional id has two. The broker gives each id out once; lives of a
+    """V07: the records of two producers have one producer id and epoch, or, without transactions,
+    one producer id; or a transactional id has two. The broker gives each id out once; lives of a
     transactional id share theirs, in different epochs.
 
     A partition takes an id's batches only in the order of their sequence numbers, so the first and

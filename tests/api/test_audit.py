@@ -96,7 +96,7 @@ def test_the_line_of_a_refusal_names_only_refused_resources(made: World) -> None
 
 
 def test_a_change_that_was_refused_in_part_has_a_line_of_what_was_changed(made: World) -> None:
-    """Before, only the refused resources were named: whoever added one hid what it had changed."""
+    """Before, only the refused resources were named: a client that added one hid its changes."""
     made.broker.authorizer = Authorizer(
         entries=[Acl(acls.TOPIC, "own", acls.LITERAL, "User:*", "*", acls.CREATE, acls.ALLOW)]
     )

@@ -29,7 +29,7 @@ RETRY_SECONDS = 0.05
 RESOLVED_IN_S = 5.0
 """All host names of a setting."""
 MAX_TEXT_BYTES = 48 << 10
-"""Of one setting with addresses: it fits into a message."""
+"""Maximum of one setting with addresses: it fits into a message."""
 SHOWN = 5
 PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 NAMES = {

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -54,6 +55,15 @@ class FilePart:
 
 
 Part = bytes | bytearray | memoryview | FilePart
+
+PARTS = 16
+"""Parts of an answer by which its memory is estimated; it may have a hundred thousand."""
+
+
+def held_bytes(unsent: Sequence[Part]) -> int:
+    """About the memory of an answer's rest; ranges of files hold none."""
+    first = [0 if isinstance(part, FilePart) else len(part) for part in islice(unsent, PARTS)]
+    return sum(first) * len(unsent) // len(first) if first else 0
 
 
 class Connection:
@@ -148,6 +158,10 @@ class Connection:
     def principal(self) -> str:
         """The client's identity, as Kafka writes it."""
         return user_principal(self.user)
+
+    def unsent_bytes(self) -> int:
+        """About the memory of the bytes that are still to be sent."""
+        return held_bytes(self.unsent)
 
     def send(self, parts: Sequence[Part]) -> int:
         """Send in order, after the unsent bytes; returns the bytes that were sent now. OSError: the

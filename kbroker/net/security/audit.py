@@ -36,7 +36,7 @@ KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 
 Who = tuple[str, str, int, str]
 Line = tuple[Who, str, str]
-"""Who was refused, the operation, the resource."""
+"""The client that was refused, the operation, the resource."""
 
 
 class Refused(Struct):

@@ -1,6 +1,7 @@
 """A connection sends a bounded number of bytes in one turn, however many the socket would take."""
 
 import os
+from collections import deque
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.net.connections.connection import AT_ONCE, GATHER, Connection, FilePart, Part
+from kbroker.net.connections.connection import AT_ONCE, GATHER, Connection, FilePart, Part, held_bytes
 
 
 def connection() -> Connection:
@@ -121,3 +122,10 @@ def test_a_file_that_became_shorter_ends_the_connection(monkeypatch: pytest.Monk
     Socket(monkeypatch, [99], b"abc")
     with pytest.raises(OSError, match="became shorter"):
         connection().send([FilePart(cast(Any, SimpleNamespace(fd=-1)), 0, 5)])
+
+
+def test_the_rest_of_a_long_answer_is_estimated() -> None:
+    file: Any = FilePart(SimpleNamespace(fd=0), 0, 1 << 40)
+    assert held_bytes(deque()) == 0
+    assert held_bytes(deque([b"123", file, memoryview(b"45")])) == 5
+    assert held_bytes(deque([b"12345678", file] * 50_000)) == 400_000

@@ -118,7 +118,7 @@ def test_the_name_may_be_in_another_claim(tmp_path: Path, checks: TokenChecks) -
 
 def test_a_published_secret_is_no_key(tmp_path: Path) -> None:
     """Some versions of PyJWT check a token by the algorithm of its key, although the token names
-    another one that is allowed: before, whoever reads such a set of keys could sign tokens."""
+    another one that is allowed: before, a reader of such a set of keys could sign tokens."""
     secret = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
     found = {"keys": [{"kty": "oct", "kid": "s", "k": secret}, {"kty": "oct", "k": secret, "alg": "HS512"}]}
     (tmp_path / "jwks.json").write_text(json.dumps(found))
