@@ -45,9 +45,6 @@ from kbroker.net.usage.request_counts import RequestCounts
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
-MANY_EVENTS = 256
-"""After so many events of one pump the loop has its turn: clients may leave by the thousand, and
-each costs some 40 us."""
 WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
 
 
@@ -148,7 +145,7 @@ class NetworkProcess:
             late = self.checks.undecided and self.checks.waiting and self.checks.process(wall_clock_ms())
             if self.transactions.held and self.transactions.waiting:
                 self.transactions.push_allowed()
-            if late or count > MANY_EVENTS:
+            if late:
                 self.request_turn()
                 break
             stalled = count and words[Context.STALLED] >= 0

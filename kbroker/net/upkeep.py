@@ -34,8 +34,7 @@ LOOKED_AT: Final = 1000
 """Connections whose unread bytes are added up, those that have taken nothing for longest: some 3
 ms."""
 CLOSING_NS: Final = 5_000_000
-"""Time for closing connections, which costs some 40 us for each; the rest is closed a second
-later."""
+"""Time for closing connections; the rest is closed a second later."""
 
 
 class Upkeep:

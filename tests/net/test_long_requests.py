@@ -1,9 +1,7 @@
 """Requests and answers of tens of megabytes: none of them makes a callback of a network process's
 loop long."""
 
-import os
 import random
-import signal
 import struct
 import threading
 import time
@@ -64,23 +62,6 @@ def lag_node() -> Iterator[NodeFactory]:
     yield make
     codes = [node.stop() for node in made]
     assert not any(codes)
-
-
-def test_very_many_clients_that_leave_at_once(lag_node: NodeFactory) -> None:
-    """Before, two thousand connections were closed in one turn of the loop."""
-    node, count = lag_node({"t": 1}, answer=lambda request: framed(request.correlation_id)), 2000
-
-    def left() -> None:
-        links = [node.connect() for _ in range(count)]
-        assert ask(links[-1], asking(1)) == framed(1)[4:]
-        node.longest_ms()  # their beginning is not meant
-        os.kill(node.pid, signal.SIGSTOP)
-        for link in links:
-            link.close()
-        os.kill(node.pid, signal.SIGCONT)
-        node.closed_ids(count)
-
-    node.check_longest_ms(MAX_MS, left)
 
 
 def test_a_long_request_on_its_way_to_control(lag_node: NodeFactory) -> None:

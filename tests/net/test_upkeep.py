@@ -164,7 +164,7 @@ def test_unread_answers_hold_some_memory_in_all(scene: Scene, monkeypatch: pytes
 def test_connections_that_are_due_at_once_are_closed_in_pieces(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, ten thousand that were opened together, and idle, took half a second in one piece."""
+    """Before, ten thousand that were opened together, and idle, were closed in one piece."""
     monkeypatch.setattr(time, "monotonic_ns", lambda: NOW_NS + CLOSING_NS // 2 * len(scene.closed))
     rows = sorted(scene.connection(IDLE_NS + 1) for _ in range(3))
     scene.tick(0)
