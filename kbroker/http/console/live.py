@@ -1,5 +1,6 @@
 """The overview, sampled once a second while it is watched, and its history."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +17,8 @@ from kbroker.http.health import Health
 from kbroker.http.host_rows import memory_bytes
 from kbroker.http.partition_rows import degraded
 from kbroker.ipc.shared import Shared
+
+log = logging.getLogger(__name__)
 
 KEPT = 600
 """Samples in the history: ten minutes while it is watched."""
@@ -121,8 +124,16 @@ class Live:
 
     def _run(self) -> None:
         self._view.informed.wait(INFORMED_S)  # an earlier sample would show a broker that is not ready
+        failed = False
         while not self._stop.is_set():
-            self.take()
+            try:
+                self.take()
+            except Exception:  # the overview is served, and sampled again, until the process ends
+                if not failed:
+                    log.exception("the overview of the console has no new sample")
+                failed = True
+            else:
+                failed = False
             self._wake.clear()
             self._wake.wait(WATCHED_S if self._is_watched() else UNWATCHED_S)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.http.console import live
 from kbroker.http.console.live import LAG_S, WATCHED_FOR_S, Live
 from kbroker.http.console.readings import Reader
 from kbroker.http.console.space import Space
@@ -67,6 +68,28 @@ def test_the_first_sample_of_the_thread_waits_for_controls_topics(
     case.live.close()
     assert samples_before == [0]
     assert case.live.latest()["ready"]
+
+
+def test_a_sample_that_fails_is_not_the_last_one(
+    case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, the thread ended, and the overview showed its last sample from then on."""
+    monkeypatch.setattr(live, "WATCHED_S", 0.0)
+    monkeypatch.setattr(live, "UNWATCHED_S", 0.0)
+    take, failures = case.live.take, [ValueError("first"), ValueError("second")]
+
+    def failing() -> object:
+        if failures:
+            raise failures.pop(0)
+        return take()
+
+    monkeypatch.setattr(case.live, "take", failing)
+    case.live.start()
+    with case.live.changed:
+        assert case.live.changed.wait_for(case.live.history, 60)
+    case.live.close()
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == ["the overview of the console has no new sample"]
 
 
 def test_a_lag_from_the_last_time_is_not_shown_as_todays(case: Case) -> None:
