@@ -88,6 +88,17 @@ def running_collector() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def own_signal_handlers() -> Iterator[None]:
+    """`kbroker serve` in this process sets handlers that end it, which is meant for a process of its
+    own: the next test that interrupts itself would end the run."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     """A running kbroker with default settings, shared by the tests of one module."""

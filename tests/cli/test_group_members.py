@@ -170,7 +170,9 @@ def test_a_group_of_no_type_is_dead(error: ErrorCode) -> None:
 def test_a_task_reads_only_topics_that_have_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     places = [("large", 0), ("large", 1), ("small", 0), ("small", 1), ("gone", 0)]
     group = Group("app", "Stable", "streams", "", 1, [Member("m", None, "c", "h", places)])
-    topics = {name: SimpleNamespace(partitions=range(count)) for name, count in (("large", 2), ("small", 1))}
+    led = SimpleNamespace(leader=0)
+    counts = (("large", 2), ("small", 1))
+    topics = {name: SimpleNamespace(partitions=dict.fromkeys(range(count), led)) for name, count in counts}
     offsets = cycle((0, 3))  # log start offsets, then ends
     monkeypatch.setattr(
         group_description,

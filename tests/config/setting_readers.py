@@ -19,6 +19,8 @@ KBROKER = Path(__file__).parents[2] / "kbroker"
 CLIENTS = ("cli", "protocol")
 """The commands' own client settings, and messages whose fields have the same words."""
 DESCRIBING = {"crosschecks", "docs", "describe", "alter", "inert", "removed", "close_names"}
+WRITING = {"kafka_properties"}
+"""Modules that write settings for Apache Kafka."""
 NAMES_ONLY = {"SYNONYM", "_SAME", "_SYNONYMS"}
 ANY = "\0"
 
@@ -93,7 +95,8 @@ def sources(root: Path = KBROKER) -> Iterator[Path]:
     """The modules that count as readers."""
     for path in sorted(root.rglob("*.py")):
         room, *_ = path.relative_to(root).parts
-        if room not in CLIENTS and not (room == "config" and path.stem in DESCRIBING):
+        describes = room == "config" and path.stem in DESCRIBING
+        if room not in CLIENTS and path.stem not in WRITING and not describes:
             yield path
 
 
