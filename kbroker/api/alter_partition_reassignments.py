@@ -4,6 +4,7 @@ v1 the replication factor may be kept. Nodes are the replica sites of this host;
 target of only that node changes nothing and succeeds, any other is INVALID_REPLICA_ASSIGNMENT.
 """
 
+from kbroker.api.authorization.guard import text_of
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -54,12 +55,12 @@ def refuse(
     """The request failed as a whole: every partition carries the error, too."""
     return AlterPartitionReassignmentsResponse(
         error_code=error.code,
-        error_message=error.own_words,
+        error_message=text_of(error),
         responses=[
             ReassignableTopicResponse(
                 topic.name,
                 [
-                    ReassignablePartitionResponse(each.partition_index, error.code, error.own_words)
+                    ReassignablePartitionResponse(each.partition_index, error.code, text_of(error))
                     for each in topic.partitions
                 ],
             )

@@ -7,6 +7,7 @@ ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from kbroker.api.authorization.guard import text_of
 from kbroker.api.context import RequestContext
 from kbroker.api.later import results_of, running
 from kbroker.api.row import Api
@@ -57,7 +58,7 @@ def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> Ele
     """The request failed as a whole."""
     results = []
     for topic in request.topic_partitions or ():
-        partitions = [PartitionResult(index, error.code, error.own_words) for index in topic.partitions]
+        partitions = [PartitionResult(index, error.code, text_of(error)) for index in topic.partitions]
         results.append(ReplicaElectionResult(topic.topic, partitions))
     return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
 

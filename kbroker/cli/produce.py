@@ -87,6 +87,7 @@ class Sending:
         self.sent_bytes = 0
         self.failed = 0
         self.first_error: Any = None
+        self._topic_error: Any = None
 
     def send(self, record: NewRecord) -> None:
         """Pass a record to the client; waits while its queue is full."""
@@ -109,7 +110,7 @@ class Sending:
                 self.producer.poll(0.1)
             except self._refusal as refused:  # of the client itself, such as a record that is too large
                 self.sent += 1
-                self._delivered(refused.args[0], None)
+                self._delivered(self._topic_error or refused.args[0], None)
                 return
         self.sent += 1
         self.sent_bytes += len(record.value or b"") + len(record.key or b"")
@@ -119,10 +120,13 @@ class Sending:
     def _meet_a_broker(self) -> None:
         """librdkafka requests its producer id with an answer about topics, if it is connected to a
         broker that such an answer has named; else half a second later. So the second answer starts
-        the request. If there is none, the first record has the failure."""
+        the request. If there is none, the first record has the failure. A topic with an error, such
+        as a bad name, is one that the client does not know from then on: its records have the
+        broker's error."""
         with suppress(self._refusal):
             for _ in range(2):
-                self.producer.list_topics(self.topic, MEETING_S)
+                found = self.producer.list_topics(self.topic, MEETING_S)
+            self._topic_error = found.topics[self.topic].error
 
     def finish(self, timeout_s: float) -> None:
         """Wait for all answers. Raises CommandFailed if a record was not written."""

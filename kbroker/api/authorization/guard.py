@@ -59,6 +59,12 @@ def narrowed(ctx: RequestContext) -> RequestContext:
     return replace(ctx, narrowed=True)
 
 
+def text_of(error: KafkaError) -> str | None:
+    """The text of a request's failure where Kafka's controller has none of its own: only that of
+    the authorizer is always there."""
+    return error.message if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else error.own_words
+
+
 def on_cluster(*either: int) -> Guard:
     """Guard of an API that needs one of these operations on the cluster."""
 
