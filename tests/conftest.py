@@ -90,8 +90,8 @@ def running_collector() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_signal_handlers() -> Iterator[None]:
-    """`kbroker serve` in this process sets handlers that end it, which is meant for a process of its
-    own: the next test that interrupts itself would end the run."""
+    """`kbroker serve` in this process sets handlers that end it, which is meant for a process of
+    its own: the next test that interrupts itself would end the run."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
