@@ -21,6 +21,7 @@ from kbroker.config.client_quotas import (
     plain_address,
 )
 from kbroker.ipc.fds import RATES_PER_MESSAGE, send_rates, send_settings
+from kbroker.net.accept.connection_limits import PER_IP_OVERRIDES
 from kbroker.net.accept.connection_rates import DEFAULT
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ RESOLVED_IN_S = 5.0
 MAX_TEXT_BYTES = 48 << 10
 """Maximum of one setting with addresses: it fits into a message."""
 SHOWN = 5
-PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 NAMES = {
     "max.connections",
     "max.connections.per.ip",
