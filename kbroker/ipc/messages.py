@@ -124,6 +124,10 @@ class ScramCredential(NamedTuple):
 
 MORE_REFUSALS: Final = "more refusals of the same second"
 """The resource of a line of the audit log that counts refusals beyond the limits of a second."""
+REFUSALS_OF_A_CLIENT: Final = 100
+REFUSALS_OF_ALL: Final = 500
+"""Refusals that have a line of their own in a second: of a principal at an address (an IPv6 network
+counts as one), and in total; control and each network process count their own."""
 
 
 class AuditEvent(Struct, frozen=True, array_like=True):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from kbroker.config.client_network import network_of
 from kbroker.config.principals import EVERYBODY
 from kbroker.control.audit.files import AuditFiles
-from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent
+from kbroker.ipc.messages import MORE_REFUSALS, REFUSALS_OF_A_CLIENT, REFUSALS_OF_ALL, AuditEvent
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -36,10 +36,6 @@ MAX_EVENTS: Final = 1 << 16
 BATCH_BYTES: Final = 1 << 18
 SYNC_S: Final = 1.0
 CLOSE_S: Final = 5.0
-LINES_OF_A_CLIENT: Final = 100
-LINES_OF_ALL: Final = 500
-"""Refused requests that have a line of their own in a second: of a principal at an address (an IPv6
-network counts as one), and in total. A line takes up to 64 KiB."""
 WINDOW_S: Final = 1.0
 EVENTS = bind("kbroker_audit_events_total")
 LOST = bind("kbroker_audit_lost_total")
@@ -225,12 +221,12 @@ class RefusalLines:
     def admits(self, principal: str, host: str, listener: str) -> bool:
         """Count a refusal. Whether it has a line of its own."""
         client = principal, network_of(host)
-        if self._lines[client] < LINES_OF_A_CLIENT and self._all < LINES_OF_ALL:
+        if self._lines[client] < REFUSALS_OF_A_CLIENT and self._all < REFUSALS_OF_ALL:
             self._lines[client] += 1
             self._all += 1
             return True
         key = *client, listener
-        if key not in self._rest and len(self._rest) >= LINES_OF_ALL:
+        if key not in self._rest and len(self._rest) >= REFUSALS_OF_ALL:
             key = EVERYBODY, "*", listener
         self._rest[key] += 1
         return False

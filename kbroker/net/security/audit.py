@@ -18,7 +18,13 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_network import network_of
 from kbroker.config.principals import EVERYBODY, user_principal
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent, AuditEvents
+from kbroker.ipc.messages import (
+    MORE_REFUSALS,
+    REFUSALS_OF_A_CLIENT,
+    REFUSALS_OF_ALL,
+    AuditEvent,
+    AuditEvents,
+)
 from kbroker.net.connections.connection import Connection
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
@@ -29,8 +35,6 @@ MAX_WAITING: Final = 4096
 MAX_TEXT: Final = 1000
 """Characters of a user, resource, mechanism or reason that are kept and sent; a line has fewer of
 each."""
-REFUSALS_OF_A_CLIENT: Final = 100
-REFUSALS_OF_ALL: Final = 500
 OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
 KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 

@@ -126,7 +126,7 @@ def test_a_client_with_very_many_refused_requests_has_some_lines_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others have theirs, and the rest of the second is counted."""
-    monkeypatch.setattr(audit_log, "LINES_OF_A_CLIENT", 2)
+    monkeypatch.setattr(audit_log, "REFUSALS_OF_A_CLIENT", 2)
     monkeypatch.setattr(audit_log, "WINDOW_S", 0.0)
     log, _ = opened(tmp_path)
 
@@ -148,7 +148,7 @@ def test_a_client_with_very_many_refused_requests_has_some_lines_a_second(
 def test_refused_requests_of_very_many_clients_have_a_number_of_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(audit_log, "LINES_OF_ALL", 2)
+    monkeypatch.setattr(audit_log, "REFUSALS_OF_ALL", 2)
     refusals = RefusalLines()
     found = [refusals.admits(f"User:{number}", "h", "L") for number in range(7)]
     assert found == [True, True, False, False, False, False, False]
