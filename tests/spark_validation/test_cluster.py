@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
+from spark_validation.scale.cluster import SparkCluster
 from tests.spark_validation.mutations import world
-from tests.spark_validation.spark_cluster import SparkCluster
 from tests.spark_validation.world_files import write
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]

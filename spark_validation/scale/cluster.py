@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from spark_validation.java import java_home
-from spark_validation.session import CACHE
-from tests.peer.kbroker_node import ROOT
+from spark_validation.session import ARROW, CACHE, ROOT
 
 BIN = Path(sys.executable).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -24,12 +23,17 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 class SparkCluster:
     """A master and workers, each a process with a folder of its own. The caller that starts them
-    stops them."""
+    stops them.
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
+    memory_mb: of a worker, and of the driver; a quarter of it is left to Python. quick: compiled
+    little, for what takes seconds.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2, memory_mb: int = 1024, quick: bool = True) -> None:
         self.folder = folder
         self.workers = workers
-        self.memory = memory
+        self.memory_mb = memory_mb
+        self.java_options = QUICK if quick else ""
         self.url = ""
         self.environment = {
             **os.environ,
@@ -56,7 +60,7 @@ class SparkCluster:
         try:
             self.url = self._start("master", "--port", "0")
             for number in range(self.workers):
-                size = ("--cores", "1", "--memory", self.memory)
+                size = ("--cores", "1", "--memory", f"{self.memory_mb}m")
                 self._start(f"worker-{number}", *size, "--work-dir", str(self.work(number)), self.url)
         except BaseException:
             self.__exit__()
@@ -113,10 +117,10 @@ class SparkCluster:
         """`spark-submit` of the judge with these words, as docs/validation.md says."""
         settings = {
             "spark.executorEnv.PYTHONPATH": str(ROOT),
-            "spark.executor.memory": "768m",
-            "spark.driver.memory": "768m",
-            "spark.driver.extraJavaOptions": QUICK,
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.memory": f"{self.memory_mb * 3 // 4}m",
+            "spark.driver.memory": f"{self.memory_mb * 3 // 4}m",
+            "spark.driver.extraJavaOptions": f"{ARROW} {self.java_options}",
+            "spark.executor.extraJavaOptions": f"{ARROW} {self.java_options}",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
