@@ -19,11 +19,10 @@ WRITTEN_BYTES = bind("kbroker_cleaner_written_bytes_total")
 SECONDS = bind("kbroker_cleaner_seconds")
 DIRTIEST = bind("kbroker_cleaner_max_dirty_percent")
 UNCLEANABLE = bind("kbroker_cleaner_uncleanable_partitions")
-PAUSE_FACTOR: Final = 10
-"""Pause after a check, in times of its length: thousands of logs may be checked."""
-MAX_CHECK_PAUSE_S: Final = 5.0
-"""A check that lasts longer has waited for a hung worker, or the whole host was suspended: it says
-nothing about its cost."""
+PAUSE_S: Final = 0.005
+PAUSE_S_PER_LOG: Final = 100e-6
+"""Pause after a check, and for each log in it: ten times the CPU of a check. There may be
+thousands of logs. How long a check took does not count: on a busy host it waits for others."""
 MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 Log = tuple[int, int]
@@ -89,10 +88,10 @@ class CleanerState:
         """End the `back_off` of all threads."""
         self._wake.set()
 
-    def back_off(self, check_s: float = 0.0) -> None:
+    def back_off(self, checked: int = 0) -> None:
         """Wait for log.cleaner.backoff.ms, or until an IO worker calls, but at least for a pause.
-        check_s: the length of the check before it."""
-        min_s = min(PAUSE_FACTOR * check_s, MAX_CHECK_PAUSE_S)
+        checked: logs in the check before it."""
+        min_s = PAUSE_S + PAUSE_S_PER_LOG * checked
         self.stop.wait(min_s)
         rest_s = self.config.get_int("log.cleaner.backoff.ms") / 1000 - min_s
         self._wake.wait(min(max(0.0, rest_s), threading.TIMEOUT_MAX))

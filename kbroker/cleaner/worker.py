@@ -61,12 +61,13 @@ class CleanerThread(threading.Thread):
         self._cleaner: LogCleaner | None = None
         self._sizes: MemorySizes | None = None
         self._worker = 0  # of the log that is being cleaned
+        self._checked = 0  # logs in the last check
 
     def run(self) -> None:
         lower_priority()
         state = self._state
         while not state.stop.is_set() and self._number < state.threads:
-            began = time.monotonic()
+            self._checked = 0
             try:
                 busy = self._clean_filthiest()
             except Stopped:
@@ -75,7 +76,7 @@ class CleanerThread(threading.Thread):
                 log.debug("nothing cleaned: %s", error)
                 busy = False
             if not busy:
-                state.back_off(time.monotonic() - began)
+                state.back_off(self._checked)
         self._control.close()
 
     def _clean_filthiest(self) -> bool:
@@ -87,6 +88,7 @@ class CleanerThread(threading.Thread):
                 found += [(worker, one) for one in self._control.ask(worker, CleanableLogs())]
             except (KafkaError, LinkClosed):  # it is restarting, or its disk hangs: others clean
                 complete = False
+        self._checked = len(found)
         taken = self._state.take_filthiest(found, complete)
         if taken is None:
             return False

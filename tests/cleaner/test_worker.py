@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -228,6 +229,28 @@ def test_a_thread_backs_off_only_after_it_has_cleaned_nothing(monkeypatch: pytes
     thread.run()
     assert waited_before == [0, 0, 1, 1, 2]
     assert closed == [True]
+
+
+def test_the_pause_depends_on_the_logs_of_the_check_and_not_on_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy or suspended host a check takes seconds, because it waits for others."""
+    stop = threading.Event()
+    waits: list[float] = []
+
+    def back_off(checked: int) -> None:
+        waits.append(checked)
+        stop.set()
+
+    def ask(_: int, __: object) -> tuple[CleanableLog, ...]:
+        time.sleep(0.01)
+        return ONE, ONE
+
+    monkeypatch.setattr(worker, "lower_priority", lambda: None)
+    monkeypatch.setattr(worker, "ControlLink", lambda *_: SimpleNamespace(ask=ask, close=lambda: None))
+    state = SimpleNamespace(stop=stop, threads=1, back_off=back_off, take_filthiest=lambda *_: None)
+    a_thread(state).run()
+    assert waits == [2]
 
 
 def test_a_thread_above_the_number_of_the_settings_ends(monkeypatch: pytest.MonkeyPatch) -> None:
