@@ -2,12 +2,15 @@
 
 For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible;
 v2 the transaction version of the producer: from 2 on the marker's epoch must be newer than the
-partition's while a transaction is open there (KIP-1228). A partition that is named twice gets two
-markers; Apache Kafka then never answers.
+partition's while a transaction is open there (KIP-1228). The answer has each producer, topic and
+partition once, also for several markers of one producer; of two codes the later marker's. A marker
+without partitions is not in it. A partition that a marker names twice gets two markers; Apache Kafka
+then never answers.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from itertools import repeat
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import results_of, running
@@ -23,7 +26,7 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, emptied, paced
 
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
@@ -33,30 +36,23 @@ async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteT
     """A code per marker and partition. Raises UNKNOWN_SERVER_ERROR."""
     if any(_has_no_producer(ctx, marker) for marker in paced(request.markers)):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    results = await results_of(_result(ctx, marker) for marker in paced(request.markers))
-    return WriteTxnMarkersResponse(markers=results)
+    results = await results_of(_codes(ctx, marker) for marker in paced(request.markers))
+    answer = _each_once(zip(paced(request.markers), paced(results), strict=True))
+    emptied(results)
+    return answer
 
 
 def refuse(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> WriteTxnMarkersResponse:
-    """The request failed as a whole: every partition carries the error."""
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                marker.producer_id,
-                [
-                    WritableTxnMarkerTopicResult(
-                        topic.name,
-                        [
-                            WritableTxnMarkerPartitionResult(index, error.code)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
+    """The request failed as a whole: every partition of each producer's last marker carries the
+    error."""
+    last = Table((marker.producer_id, marker) for marker in request.markers)
+    answer = _each_once((marker, repeat(error.code)) for _, marker in last.items())
+    empty = [
+        key for key, marker in last.items() if not any(topic.partition_indexes for topic in marker.topics)
+    ]
+    answer.markers += [WritableTxnMarkerResult(producer_id, []) for producer_id in empty]
+    last.clear()
+    return answer
 
 
 def _has_no_producer(ctx: RequestContext, marker: WritableTxnMarker) -> bool:
@@ -72,18 +68,18 @@ def _has_no_producer(ctx: RequestContext, marker: WritableTxnMarker) -> bool:
     )
 
 
-def _result(
+def _codes(
     ctx: RequestContext, marker: WritableTxnMarker
-) -> WritableTxnMarkerResult | Callable[[], Awaitable[WritableTxnMarkerResult]]:
-    """The result of a marker, at once if it has no log to be written to: no task for a partition
-    that does not exist."""
+) -> list[ErrorCode] | Callable[[], Awaitable[list[ErrorCode]]]:
+    """A code for each partition of a marker, at once if it has no log to be written to: no task for
+    a partition that does not exist."""
     parts = [
         _code(ctx, marker, topic.name, index)
         for topic in marker.topics
         for index in paced(topic.partition_indexes)
     ]
     codes = [part for part in parts if isinstance(part, ErrorCode)]
-    return _of(marker, codes) if len(codes) == len(parts) else partial(_written, marker, parts)
+    return codes if len(codes) == len(parts) else partial(results_of, parts)
 
 
 def _code(
@@ -94,27 +90,29 @@ def _code(
     return partial(_one, ctx, marker, topic, index)
 
 
-async def _written(
-    marker: WritableTxnMarker, parts: list[ErrorCode | Callable[[], Awaitable[ErrorCode]]]
-) -> WritableTxnMarkerResult:
-    return _of(marker, await results_of(parts))
-
-
-def _of(marker: WritableTxnMarker, codes: Iterable[ErrorCode]) -> WritableTxnMarkerResult:
-    left = iter(codes)
-    return WritableTxnMarkerResult(
-        marker.producer_id,
-        [
-            WritableTxnMarkerTopicResult(
-                topic.name,
-                [
-                    WritableTxnMarkerPartitionResult(index, next(left))
-                    for index in paced(topic.partition_indexes)
-                ],
-            )
-            for topic in marker.topics
-        ],
+def _each_once(results: Iterable[tuple[WritableTxnMarker, Iterable[int]]]) -> WriteTxnMarkersResponse:
+    """The answer of markers and the codes of their partitions. Three tables in turn, as one of
+    tables would need a table for each of very many producers."""
+    codes = Table(
+        ((marker.producer_id, name, index), code)
+        for marker, found in results
+        for (name, index), code in zip(_partitions(marker), found, strict=False)
     )
+    partitions: Table[tuple[int, str], list[WritableTxnMarkerPartitionResult]] = Table()
+    for (producer_id, name, index), code in codes.items():
+        partitions.setdefault((producer_id, name), list).append(WritableTxnMarkerPartitionResult(index, code))
+    codes.clear()
+    topics: Table[int, list[WritableTxnMarkerTopicResult]] = Table()
+    for (producer_id, name), each in partitions.items():
+        topics.setdefault(producer_id, list).append(WritableTxnMarkerTopicResult(name, each))
+    partitions.clear()
+    answer = [WritableTxnMarkerResult(producer_id, each) for producer_id, each in topics.items()]
+    topics.clear()
+    return WriteTxnMarkersResponse(markers=answer)
+
+
+def _partitions(marker: WritableTxnMarker) -> Iterator[tuple[str, int]]:
+    return ((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
 
 
 async def _one(ctx: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:

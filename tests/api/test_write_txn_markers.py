@@ -56,8 +56,21 @@ def test_where_there_is_no_log_nothing_is_refused_for_it(made: World, producer_i
     assert ErrorCode.UNKNOWN_SERVER_ERROR not in found
 
 
+def listed(answer: Any) -> list[tuple[int, list[tuple[str, list[tuple[int, int]]]]]]:
+    return [
+        (
+            one.producer_id,
+            [
+                (each.name, [(part.partition_index, part.error_code) for part in each.partitions])
+                for each in one.topics
+            ],
+        )
+        for one in answer.markers
+    ]
+
+
 class Writer:
-    """Stands for the MarkerWriter: what was to be written, and the refusals of places."""
+    """Stands for the MarkerWriter: what was to be written, and the refusals of partitions."""
 
     def __init__(self, refusals: dict[tuple[str, int], ErrorCode]) -> None:
         self.written: list[tuple[Any, ...]] = []
@@ -97,3 +110,40 @@ def test_each_partition_gets_the_marker_that_is_meant_for_it_and_has_its_own_cod
         (7, "none", 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (8, "a", 0, ErrorCode.NONE),
     ]
+
+
+def test_markers_of_one_producer_have_one_answer_with_each_partition_once(made: World) -> None:
+    class Second(Writer):
+        """Refuses all markers but the first one."""
+
+        async def write(self, where: tuple[str, int], *order: Any) -> None:
+            self.written.append((where, *order))
+            if len(self.written) > 1:
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    services: Any = made.services
+    services.coordinate(None, SimpleNamespace(writer=Second({})))
+    markers = [
+        marker(7, 0, ("a", 0), ("none", 0)),
+        marker(8, 0, ("none", 2), ("none", 2)),
+        marker(7, 0, ("none", 1), ("a", 0)),
+        WritableTxnMarker(9, 0, False, [], 0),
+        WritableTxnMarker(10, 0, False, [WritableTxnMarkerTopic("a", [])], 0),
+    ]
+    answer = asyncio.run(ask(made.broker, ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers)))
+    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH
+    assert listed(answer) == [
+        (7, [("a", [(0, invalid)]), ("none", [(0, unknown), (1, unknown)])]),
+        (8, [("none", [(2, unknown)])]),
+    ]
+
+
+def test_a_request_that_fails_as_a_whole_names_each_producers_last_marker(made: World) -> None:
+    markers = [
+        marker(-1, 0, ("a", 0)),
+        marker(-1, 0, ("none", 1), ("none", 1), ("a", 0)),
+        WritableTxnMarker(9, 0, False, [], 0),
+    ]
+    answer = asyncio.run(ask(made.broker, ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers)))
+    failed = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert listed(answer) == [(-1, [("none", [(1, failed)]), ("a", [(0, failed)])]), (9, [])]

@@ -130,13 +130,18 @@ def markers(world: World, name: str, version: int) -> Struct:
     return WriteTxnMarkersRequest([marker])
 
 
+def markers_of_one_producer(world: World, name: str, version: int) -> Struct:
+    """The first for a partition, the second for that and others, the third for none."""
+    producer = ongoing(world, name)
+    every = [[WritableTxnMarkerTopic(OTHER, [0])], [WritableTxnMarkerTopic(OTHER, [0, 1, 9])], []]
+    return WriteTxnMarkersRequest([WritableTxnMarker(*producer, False, topics, 0) for topics in every])
+
+
 def describe(world: World, name: str, version: int) -> Struct:
     ongoing(world, name)
     return DescribeTransactionsRequest([name])
 
 
-MARKER_FIELDS = frozenset({"topics"})
-"""Not made odd: Apache Kafka never answers to a partition that is named twice."""
 TRANSACTION_SCENES: Mapping[str, Scene] = {
     "list-transactions": Scene(
         K.LIST_TRANSACTIONS, (0, 2), lambda *_: ListTransactionsRequest(["Dead"], [1 << 40], 1 << 50, "none")
@@ -153,7 +158,8 @@ TRANSACTION_SCENES: Mapping[str, Scene] = {
     "txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (0, 5), offsets, look=described),
     "classic-txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (3, 5), classic_offsets, look=described),
     "consumer-txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (3, 5), consumer_offsets, look=described),
-    "markers": Scene(K.WRITE_TXN_MARKERS, (1, 2), markers, MARKER_FIELDS, once=True),
+    "markers": Scene(K.WRITE_TXN_MARKERS, (1, 2), markers),
+    "markers-of-one-producer": Scene(K.WRITE_TXN_MARKERS, (1, 2), markers_of_one_producer),
     "describe-transactions": Scene(K.DESCRIBE_TRANSACTIONS, (0, 0), describe),
     "describe-producers": Scene(
         K.DESCRIBE_PRODUCERS, (0, 0), lambda *_: DescribeProducersRequest([TopicRequest(TOPIC, [0, 1])])

@@ -24,7 +24,12 @@ from tests.config.differences import is_later, is_own
 from tests.peer.eventually import eventually
 
 TOPIC, OTHER = "orders", "payments"
-UNANSWERED = {"transactions empty"}
+UNANSWERED = {
+    "transactions empty",
+    "markers.0.topics first twice",
+    "markers.0.topics.0.partition_indexes first twice",
+    "markers.0.topics.0.partition_indexes also 0",
+}
 """Changes after which Apache Kafka does not answer."""
 MAX_CHANGES = 40
 """Of a scene; those with up to twice as many have all of them."""
