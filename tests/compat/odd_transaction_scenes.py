@@ -131,9 +131,10 @@ def markers(world: World, name: str, version: int) -> Struct:
 
 
 def markers_of_one_producer(world: World, name: str, version: int) -> Struct:
-    """The first for a partition, the second for that and others, the third for none."""
+    """One for a partition, one for none, and one for the first partition and others. Apache Kafka
+    does not answer if the last one is that for none."""
     producer = ongoing(world, name)
-    every = [[WritableTxnMarkerTopic(OTHER, [0])], [WritableTxnMarkerTopic(OTHER, [0, 1, 9])], []]
+    every = [[WritableTxnMarkerTopic(OTHER, [0])], [], [WritableTxnMarkerTopic(OTHER, [0, 1, 9])]]
     return WriteTxnMarkersRequest([WritableTxnMarker(*producer, False, topics, 0) for topics in every])
 
 
