@@ -83,7 +83,7 @@ def test_others_are_served_while_very_many_markers_are_written(broker: KBroker, 
     for _ in range(ROUNDS):
         with Others(port_of(broker)) as others:
             found = written(peer, 1, *(marker(name, [0], number % producers) for number in range(WRITTEN)))
-        assert found == {0: WRITTEN}
+        assert found == {0: producers}  # each producer has one answer
         waits.append(others.waits[-9:])
         if others.waits[len(others.waits) * 99 // 100] < MAX_WAIT_S * slowness():
             break
