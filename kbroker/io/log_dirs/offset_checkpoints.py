@@ -90,7 +90,7 @@ class OffsetCheckpoints:
         points, starts, plain = {}, {}, []
         for partition in partitions:
             key = (partition.topic, partition.partition)
-            points[key] = partition.recovery_point
+            points[key] = partition.durability.checkpointed
             start = partition.checkpointed_log_start
             if start is None:
                 plain.append(key)
@@ -333,7 +333,7 @@ def _write_points(folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
 
 
 def _recovery_point(partition: UnifiedLog) -> int:
-    return partition.recovery_point
+    return partition.durability.checkpointed
 
 
 class DeletedEntries:

@@ -148,6 +148,17 @@ class LogDurability:
         slot.publish(high_watermark=mark, place=place, durable=max(slot.recovery_point, next_offset))
 
     @property
+    def checkpointed(self) -> int:
+        """The recovery point for its checkpoint file. Other threads call this, too.
+
+        While indexes of the segment before it are not synced, it is a record lower. Else, if the
+        log is rolled just there, a start after a power cut would not scan that segment, and use its
+        indexes without their last entries: retention would delete it too early."""
+        segments, point = self._segments, self._slot.recovery_point
+        lower = segments.active.is_open and point > segments.first_unsynced_base
+        return point - 1 if lower else point
+
+    @property
     def is_synced(self) -> bool:
         """Whether nothing was appended since the last sync."""
         segments = self._segments

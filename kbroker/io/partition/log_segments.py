@@ -66,7 +66,8 @@ class Unsynced:
     @property
     def first_base(self) -> int | None:
         """Base offset of the oldest one; records from there on do not count as synced."""
-        return self._segments[0][0] if self._segments else None
+        segments = self._segments  # the loop replaces it
+        return segments[0][0] if segments else None
 
     def duplicates(self) -> list[tuple[int, SegmentFds | None]]:
         """Duplicates of all open files, for a FlushJob. Raises OSError."""
@@ -145,9 +146,11 @@ class LogSegments:
 
     @property
     def first_unsynced_base(self) -> int:
-        """Base offset of the oldest segment that is not closed and synced."""
+        """Base offset of the oldest segment that is not closed and synced. Other threads call this,
+        too."""
+        active = self.active.base_offset  # read first: the loop may roll meanwhile
         rolled = self.unsynced.first_base
-        return self.active.base_offset if rolled is None else rolled
+        return active if rolled is None else rolled
 
     def older_until(self, timestamp: int, offset: int, mark: int, max_segments: int) -> int:
         """The offset from which on records may reach a time, as far as the closed segments from an

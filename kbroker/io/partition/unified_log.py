@@ -113,7 +113,7 @@ class UnifiedLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below it is on disk; the value for recovery-point-offset-checkpoint."""
+        """All records below it are on disk."""
         return self.published.recovery_point
 
     @property

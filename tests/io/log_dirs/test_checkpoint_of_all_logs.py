@@ -18,6 +18,8 @@ from tests.io.three_logs import A_IS_OFFLINE, ALL_ONLINE, WAIT_S, ThreeLogs
 from tests.log.batch_bytes import batch
 
 THREAD = "checkpoints"
+OPEN = 2
+"""Recovery point of a synced log of three records in its checkpoint: see LogDurability.checkpointed."""
 
 
 @pytest.fixture
@@ -58,8 +60,8 @@ def test_an_append_does_not_wait_for_the_disk_of_the_checkpoint(
         assert points(scene.paths[0]) == {}
         continues.set()
         finish(scene)
-    assert points(scene.paths[0]) == {("t0", 0): 3, ("t1", 0): 3}
-    assert points(scene.paths[1]) == {("t2", 0): 3}
+    assert points(scene.paths[0]) == {("t0", 0): OPEN, ("t1", 0): OPEN}
+    assert points(scene.paths[1]) == {("t2", 0): OPEN}
 
 
 def test_each_checkpoint_has_the_offsets_of_its_time(scene: ThreeLogs) -> None:
@@ -69,7 +71,7 @@ def test_each_checkpoint_has_the_offsets_of_its_time(scene: ThreeLogs) -> None:
         job = scene.logs._checkpoints._thread._job
         assert job is not None
         job.result(WAIT_S)
-        assert points(scene.paths[0])["t0", 0] == end
+        assert points(scene.paths[0])["t0", 0] == end - 1
         scene.opened[0].append(batch(0, [b"v"]))
     finish(scene)
 
@@ -89,8 +91,8 @@ def test_many_logs_are_collected_a_slice_per_turn(scene: ThreeLogs, monkeypatch:
         turns += 1
     assert turns == 3
     finish(scene)
-    assert points(scene.paths[0]) == {("t0", 0): 3, ("t1", 0): 3}
-    assert points(scene.paths[1]) == {("t2", 0): 3}
+    assert points(scene.paths[0]) == {("t0", 0): OPEN, ("t1", 0): OPEN}
+    assert points(scene.paths[1]) == {("t2", 0): OPEN}
 
 
 def test_a_log_that_is_deleted_while_logs_are_collected_is_left_out(
@@ -102,7 +104,7 @@ def test_a_log_that_is_deleted_while_logs_are_collected_is_left_out(
     assert scene.logs.delete([0, 2]) == {}
     scene.logs.collect_checkpoint()
     finish(scene)
-    assert points(scene.paths[0]) == {("t1", 0): 3}
+    assert points(scene.paths[0]) == {("t1", 0): OPEN}
     assert points(scene.paths[1]) == {}
 
 
@@ -193,7 +195,7 @@ def test_a_point_that_was_lowered_during_a_checkpoint_stays_low(
     scene.logs.truncated(0)
     gate.open()
     finish(scene)
-    assert points(scene.paths[0]) == {("t0", 0): 1, ("t1", 0): 3}
+    assert points(scene.paths[0]) == {("t0", 0): 0, ("t1", 0): OPEN}
 
 
 def test_records_deleted_again_after_a_truncation_are_on_disk_as_deleted(scene: ThreeLogs) -> None:

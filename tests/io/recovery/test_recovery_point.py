@@ -220,3 +220,34 @@ def test_records_that_a_failed_sync_may_have_dropped_are_written_again(
     os.utime(path, (1, 1))
     load(log, recovery_point=10)
     assert written == half * 3, "after a boot the memory has only what is on disk"
+
+
+def test_a_roll_at_the_recovery_point_loses_no_index_entry(tmp_path: Path) -> None:
+    """The .log was synced up to there, the indexes were not. A power cut before the sync of the
+    rolled segment left its last time entries out, and retention deleted it too early."""
+    log = appended(tmp_path, segment_bytes=1 << 20)
+    partition = log.partition
+    partition.durability.flush()
+    assert partition.recovery_point == 20
+    checkpointed = partition.durability.checkpointed
+    partition.roll(log.now_ms)
+    before = indexes(log.folder)
+    assert partition.durability.checkpointed == checkpointed == 19
+    partition.abandon()
+    for suffix in (files.INDEX, files.TIME_INDEX):
+        os.truncate(files.path(str(log.folder), 0, suffix), 24)
+    loaded = load(log, recovery_point=checkpointed)
+    assert [segment.base_offset for segment in loaded.closed] == [0]
+    assert indexes(log.folder) == before
+
+
+def test_the_recovery_point_of_synced_segments_is_written_as_it_is(tmp_path: Path) -> None:
+    """A start would read the headers of one more segment."""
+    log = appended(tmp_path, segment_bytes=1 << 20)
+    log.partition.roll(log.now_ms)
+    job = log.partition.durability.begin(rolled_only=True)
+    job.run()
+    log.partition.durability.finish(job)
+    assert log.partition.durability.checkpointed == log.partition.recovery_point == 20
+    log.partition.close()
+    assert log.partition.durability.checkpointed == 20
