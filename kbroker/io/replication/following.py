@@ -45,7 +45,7 @@ PULLS = 8  # buffers of one partition in a turn
 class Followed(Struct):
     """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the
     next byte to copy, None to look it up; version: of the leader's list of segments then.
-    paused_until_ns: CLOCK_MONOTONIC. lowered: the checkpoints have what a truncation has left."""
+    paused_until_ns: CLOCK_MONOTONIC."""
 
     body: Follow
     reader: LogReader
@@ -53,7 +53,6 @@ class Followed(Struct):
     place: tuple[int, int] | None = None
     version: int = -1
     paused_until_ns: int = 0
-    lowered: bool = True
 
 
 class Following:
@@ -78,6 +77,8 @@ class Following:
         self._copier = Copier(drain)
         self._followed: dict[int, Followed] = {}
         self._unsynced = set[int]()  # of durable topics: copies of which a part is not on disk
+        self._truncated = dict[int, UnifiedLog]()
+        """Logs by slot whose checkpoints may have more than a truncation has left."""
         self._starts: dict[int, int] = {}  # of leaders, above those of the logs here
         self._starts_due_ns = 0  # CLOCK_MONOTONIC, when they are tried again
         self._pairs: NDArray[np.int64] = np.zeros((0, 2), np.int64)
@@ -102,9 +103,8 @@ class Following:
         self._drain.notify(body.slot)
         if body.leader_slot < 0:
             return
-        lowered = known is None or known.lowered
         reader = LogReader(body.leader_folder, self._files)
-        self._followed[body.slot] = Followed(body, reader, lowered=lowered)
+        self._followed[body.slot] = Followed(body, reader)
         self._list_pairs()
         self.check()
 
@@ -115,6 +115,16 @@ class Following:
         if found is not None:
             self._files.forget_folder(found.body.leader_folder)
             self._list_pairs()
+
+    def lower_checkpoints(self, slot: int) -> None:
+        """Write what a truncation has left of the slot's log into the checkpoints, also if that has
+        failed before, as on a full disk: a log does not grow before, whether it follows or leads.
+        Raises OSError."""
+        if (truncated := self._truncated.get(slot)) is None:
+            return
+        if truncated is self._logs.get(slot):  # or else it was loaded again, with its own checkpoints
+            self._logs.truncated(slot)
+        del self._truncated[slot]
 
     def _list_pairs(self) -> None:
         pairs = [(slot, f.body.leader_slot) for slot, f in self._followed.items() if f.agreed]
@@ -241,11 +251,9 @@ class Following:
                 partition.log_end,
                 end,
             )
-            followed.lowered = False
+            self._truncated[partition.slot] = partition
             _own(partition.truncate_to, end, wall_clock_ms())
-        if not followed.lowered:  # also if this failed before: as on a full disk
-            _own(self._logs.truncated, partition.slot)
-            followed.lowered = True
+        _own(self.lower_checkpoints, partition.slot)
         partition.active.note_copied_epoch(partition.epochs.latest)
         if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())

@@ -56,6 +56,7 @@ class Replicas:
         """Control's decision about one slot; the reply to it. Raises KafkaError, OSError."""
         try:
             if isinstance(role, Lead):
+                self.following.lower_checkpoints(role.slot)
                 self.following.forget(role.slot)
                 complete = self.leading.lead(role)
                 self._durability.configured(self._logs.require(role.slot))

@@ -8,7 +8,8 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.replication import following as module
-from tests.io.replication.following_scene import Scene
+from kbroker.ipc.messages import Follow
+from tests.io.replication.following_scene import OWN, Scene
 
 Make = Callable[..., Scene]
 
@@ -78,3 +79,30 @@ def test_a_copy_waits_while_its_disk_is_full(scene: Make) -> None:
     case.check(later_ns=2_000_000_000)
     case.assert_equal()
     assert case.end == 2
+
+
+def test_a_lower_recovery_point_that_could_not_be_written_is_not_forgotten(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log led before its next try: after a power cut its new records below the old point were
+    not checked."""
+    case = scene()
+    case.write(b"a", b"b")
+    case.follow()
+    case.own.partition.role.lead(2)
+    case.write(b"x", to=case.own)
+    case.leader.partition.role.lead(3)
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as full:
+        full.setattr(case.following._logs, "truncated", refuse)
+        case.follow(3)
+        case.following.follow(Follow(OWN, 3, -1, 0, 0, ""))  # its leader has gone
+        with pytest.raises(OSError, match="full"):
+            case.following.lower_checkpoints(OWN)
+    assert case.lowered == []
+    for _ in range(2):
+        case.following.lower_checkpoints(OWN)
+        assert case.lowered == [OWN]

@@ -26,6 +26,7 @@ class Side:
         self.answers: dict[str, bool] = {}
         self.waiting = False
         self.error: OSError | KafkaError | None = None
+        self.not_lowered: OSError | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -33,6 +34,10 @@ class Side:
     def forget(self, slot: int) -> None:
         self.slots.discard(slot)
         self._calls.append(f"{self._name} forgets")
+
+    def lower_checkpoints(self, slot: int) -> None:
+        if self.not_lowered is not None:
+            raise self.not_lowered
 
     def take(self, role: Lead | Follow) -> str:
         self._calls.append(f"{self._name} takes")
@@ -89,6 +94,18 @@ def test_a_new_leader_stops_to_follow_first_and_a_new_follower_to_lead(scene: Sc
     assert scene.calls == ["leading forgets", "following takes"]
     assert scene.configured == [f"log {LEAD.slot}"]  # which syncs it, if acks wait for the disk
     assert set(scene.replicas.handlers) == {Lead, Follow}
+
+
+def test_a_log_does_not_lead_before_its_lower_recovery_point_is_written(scene: Scene) -> None:
+    """On a full disk control calls again; the log stays a follower until then."""
+    scene.replicas.take_role(FOLLOW)
+    scene.calls.clear()
+    scene.following.not_lowered = OSError(errno.ENOSPC, "full")
+    with pytest.raises(OSError, match="full"):
+        scene.replicas.take_role(LEAD)
+    assert scene.calls == []
+    scene.following.not_lowered = None
+    assert scene.replicas.take_role(LEAD) == "leading's answer"
 
 
 @pytest.mark.parametrize("role", [LEAD, FOLLOW])
