@@ -15,8 +15,8 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -43,6 +43,24 @@ class SegmentState(Struct, frozen=True):
 
 class MoveEnded(Exception):
     """The move was cancelled."""
+
+
+class TargetFailed(OSError):
+    """An error of the log dir to which a log is copied, not of the one that it is in."""
+
+
+@contextmanager
+def in_target(source: str | None = None) -> Iterator[None]:
+    """Errors within are of the target. source: a file that is copied; if it cannot be read, the
+    error is its own. Raises TargetFailed, OSError."""
+    try:
+        yield
+    except TargetFailed:
+        raise
+    except OSError as error:
+        if source is not None:
+            _read(source)
+        raise TargetFailed(error.errno, error.strerror, error.filename) from error
 
 
 class LogMove:
@@ -74,7 +92,13 @@ class LogMove:
         return threading.Thread(target=self._run, name="log-move", daemon=True)
 
     def start(self) -> None:
-        """Create the folder, or empty an existing one, and start to copy. Raises OSError."""
+        """Create the folder, or empty an existing one, and start to copy. Raises TargetFailed."""
+        with in_target():
+            self._make_folder()
+        crash_point("move: folder made")
+        self._thread.start()
+
+    def _make_folder(self) -> None:
         _retire_remainder(self.target, self.log)
         left = futures_of(self.target, self.log.topic, self.log.partition, self.log.topic_id)
         for other in left[1:]:
@@ -87,8 +111,6 @@ class LogMove:
             Path(self.folder).mkdir()
             files.sync_folder(self.target)
         checkpoint.write_topic_id(self.folder, self.log.topic_id)  # names the topic, in case it is deleted
-        crash_point("move: folder made")
-        self._thread.start()
 
     @property
     def generation(self) -> int:
@@ -189,13 +211,14 @@ class LogMove:
             for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
                 self._copy_file(state.base, suffix)
             times = (status.st_atime_ns, status.st_mtime_ns)
-            os.utime(files.path(self.folder, state.base, files.LOG), ns=times)
+            with in_target():
+                os.utime(files.path(self.folder, state.base, files.LOG), ns=times)
         self._have[state.base] = (inode, state.bytes, state.closed)
 
     def _copy_bytes(self, source: int, state: SegmentState, position: int, throttled: bool) -> None:
-        out = os.open(
-            files.path(self.folder, state.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        path = files.path(self.folder, state.base, files.LOG)
+        with in_target():
+            out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.lseek(out, position, os.SEEK_SET)
             while position < state.bytes:
@@ -204,26 +227,28 @@ class LogMove:
                 began = time.monotonic()
                 rate = self._bytes_per_second()
                 piece = PIECE if rate > 10 * PIECE else max(MIN_PIECE, int(rate) // 10)
-                sent = os.sendfile(out, source, position, min(piece, state.bytes - position))
+                sent = _send(out, source, position, min(piece, state.bytes - position))
                 if sent == 0:
                     raise FileNotFoundError(f"segment {state.base} became shorter")
                 position += sent
                 if throttled:
                     self._ended.wait(max(0.0, sent / rate - (time.monotonic() - began)))
-            os.fdatasync(out)
+            with in_target():
+                os.fdatasync(out)
         finally:
             os.close(out)
 
     def _copy_file(self, base: int, suffix: str) -> None:
         source, target = files.path(self.log.folder, base, suffix), files.path(self.folder, base, suffix)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), in_target(source):
             shutil.copy2(source, target)
             files.sync_file(target)
 
     def _drop(self, base: int) -> None:
         self._have.pop(base, None)
-        for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT):
-            Path(files.path(self.folder, base, suffix)).unlink(missing_ok=True)
+        with in_target():
+            for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT):
+                Path(files.path(self.folder, base, suffix)).unlink(missing_ok=True)
 
     # --- the end, in the worker, with appends paused ----------------------------------------------------
 
@@ -254,10 +279,12 @@ class LogMove:
         for name in (files.LEADER_EPOCH_CHECKPOINT, files.PARTITION_METADATA):
             source = Path(self.log.folder, name)
             if source.exists():
-                shutil.copy2(source, Path(self.folder, name))
-                files.sync_file(f"{self.folder}/{name}")
-        files.sync_folder(self.folder)
-        files.sync_folder(self.target)
+                with in_target(str(source)):
+                    shutil.copy2(source, Path(self.folder, name))
+                    files.sync_file(f"{self.folder}/{name}")
+        with in_target():
+            files.sync_folder(self.folder)
+            files.sync_folder(self.target)
 
     def rename(self) -> str:
         """Give the copy its name in the target log dir; the path. Raises OSError."""
@@ -266,6 +293,23 @@ class LogMove:
         files.sync_folder(self.target)
         crash_point("move: copy renamed")
         return final
+
+
+def _send(out: int, source: int, position: int, count: int) -> int:
+    """Copy bytes to the end of what was copied; returns how many, 0 at the end of the source.
+    Raises TargetFailed, and OSError if the source cannot be read."""
+    try:
+        return os.sendfile(out, source, position, count)
+    except OSError as error:
+        os.pread(source, 1, position)
+        raise TargetFailed(error.errno, error.strerror) from error
+
+
+def _read(path: str) -> None:
+    """Read a whole file. Raises OSError."""
+    with open(path, "rb", buffering=0) as source:
+        while source.read(PIECE):
+            pass
 
 
 def _retire_remainder(log_dir: str, log: UnifiedLog) -> None:

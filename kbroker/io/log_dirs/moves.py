@@ -7,6 +7,7 @@ finds the stored log dir in its OpenPartition call. If control dies, its success
 call carries the stored log dir, and an undecided move continues.
 """
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -14,10 +15,11 @@ from math import inf
 from typing import Any
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.log_dirs.log_move import LogMove
+from kbroker.io.log_dirs.log_move import LogMove, TargetFailed, in_target
 from kbroker.io.logs import Logs
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -74,7 +76,11 @@ class Moves:
             return
         self.cancel(CancelMove(body.slot))
         move = LogMove(partition, body.log_dir, self._bytes_per_second)
-        move.start()
+        try:
+            move.start()
+        except OSError as error:
+            self._disk_failed(move, error)
+            raise
         self._moves[body.slot] = move
         log.info("%s: moving to %s", partition.folder, body.log_dir)
 
@@ -122,7 +128,8 @@ class Moves:
             partition.role.pause()
             done = move.complete()
             if done:  # the move must not restart if the broker dies before `finish`
-                self._logs.checkpoint_copy(body.slot, move.target)
+                with in_target():
+                    self._logs.checkpoint_copy(body.slot, move.target)
                 crash_point("move: copy complete")
         except OSError as error:
             partition.role.resume()
@@ -185,13 +192,24 @@ class Moves:
         """The error that took the log dir offline to which a log is copied: there it would not be
         served. A complete copy may be the log already."""
         number = 0 if move.switched else self._logs.failures.of(move.target)
-        return OSError(number, os.strerror(number), move.target) if number else None
+        return TargetFailed(number, os.strerror(number), move.target) if number else None
 
     def _failed(self, slot: int, error: Exception) -> None:
         move = self._moves.get(slot)
         if move is not None:
             log.error("%s cannot be moved to %s: %s", move.log.folder, move.target, error)
             self.drop(slot)
+            self._disk_failed(move, error)
+
+    def _disk_failed(self, move: LogMove, error: Exception) -> None:
+        """Take the log dir offline to which a log could not be copied, as Apache Kafka does, or the
+        one in which it could not be read. A full disk only ends the move, and so does a folder that
+        is gone: control may have renamed it, because the topic was deleted."""
+        if isinstance(error, TargetFailed):
+            if error.errno not in (*NO_ROOM, errno.ENOENT):
+                self._logs.failures.dir_failed(move.target, error)
+        elif isinstance(error, OSError):
+            self._logs.failures.read_failed(move.log.slot, error)
 
     def close(self) -> None:
         """End all threads and keep the copies."""

@@ -49,12 +49,14 @@ class OneLog:
         for _ in range(20):
             self.append()
         self.lost: list[tuple[int, str, OSError]] = []
-        self.left: list[str] = []
-        self.failed: dict[str, int] = {}
+        self.left, self.failed = list[str](), dict[str, int]()
+        self.failed_dirs, self.unreadable = list[tuple[str, int]](), list[tuple[int, int]]()
         self.failures: Any = SimpleNamespace(
             offline_listeners=[],
             log_lost=lambda *failure: self.lost.append(failure),
             of=lambda log_dir: self.failed.get(log_dir, 0),
+            dir_failed=lambda log_dir, error: self.failed_dirs.append((log_dir, error.errno)),
+            read_failed=lambda slot, error: self.unreadable.append((slot, error.errno)),
         )
         checkpoints = OffsetCheckpoints({path: LogDir(path) for path in self.dirs}, self._not_written)
         self.checkpoint_copy = lambda _, log_dir: checkpoints.write_copy(self.partition, log_dir)
@@ -123,8 +125,7 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Iterator[Case]:
-    made = Case(tmp_path)
-    yield made
+    yield (made := Case(tmp_path))
     made.moves.close()
 
 
