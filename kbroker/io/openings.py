@@ -205,7 +205,8 @@ class Openings:
                     producer_expiration_ms=self._producers.expiration_ms,
                 )
                 loaded = recovery.load(request)
-            lower_recovery_point(message.log_dir, key, points.get(key, 0), loaded.recovery_point)
+            lower_checkpoints(message.log_dir, key, points.get(key, 0), opening.first_dirty, loaded)
+            opening.first_dirty = min(opening.first_dirty, loaded.active.next_offset)
             opening.loaded = loaded
         except Exception as error:
             opening.error = error
@@ -254,12 +255,12 @@ class Openings:
             executor.shutdown(wait=True, cancel_futures=True)
 
 
-def lower_recovery_point(log_dir: str, key: TopicPartition, checkpointed: int, point: int) -> None:
-    """Write the recovery point of a loaded log that ends below the checkpointed one, before it
-    grows: after a power cut, its new records below the old point would not be scanned. Raises
-    OSError."""
-    if point < checkpointed:
-        LogDir(log_dir).update_recovery_points({key: point})
+def lower_checkpoints(log_dir: str, key: TopicPartition, point: int, dirty: int, loaded: LoadedLog) -> None:
+    """Write the lower offsets of a loaded log that ends below those of the checkpoints, before it
+    grows: see `LogDir.lower_offsets`. point, dirty: those of the checkpoints. Raises OSError."""
+    end = loaded.active.next_offset
+    if loaded.recovery_point < point or end < dirty:
+        LogDir(log_dir).lower_offsets(key, loaded.recovery_point, min(dirty, end), loaded.log_start)
 
 
 def bytes_from(folder: str, offset: int) -> int:

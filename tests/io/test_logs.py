@@ -118,7 +118,7 @@ def test_a_log_whose_recovery_point_finds_no_room_is_opened_at_the_next_try(
     logs, shared = logs_of(tmp_path, first_start=True)
     call = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config())
     with monkeypatch.context() as full:
-        full.setattr(openings, "lower_recovery_point", refuse)
+        full.setattr(openings, "lower_checkpoints", refuse)
         assert open_at_once(logs, call).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert logs.get(SLOT) is None
     assert open_at_once(logs, call).error == 0

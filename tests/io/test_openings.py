@@ -75,11 +75,12 @@ def test_the_bytes_to_check_are_those_of_segments_beyond_the_recovery_point(tmp_
 
 
 class Checkpoints:
-    def __init__(self, recovery_points: dict[TopicPartition, int]) -> None:
+    def __init__(self, recovery_points: dict[TopicPartition, int], log_dir: Path) -> None:
         self._points = recovery_points
+        self._first_dirty = LogDir(str(log_dir)).cleaner_offsets()
 
     def at_start(self, log_dir: str) -> tuple[dict[TopicPartition, int], ...]:
-        return self._points, {}, {}
+        return self._points, {}, self._first_dirty
 
 
 def opened(
@@ -97,7 +98,7 @@ def opened(
     table.expiration_ms = expiration_ms
     finished = threading.Event()
     points = {} if recovery_point is None else {("t", 0): recovery_point}
-    openings = Openings(context, Checkpoints(points), table, finished.set)
+    openings = Openings(context, Checkpoints(points, log_dir), table, finished.set)
     message = OpenPartition(3, 1, "t", 0, TOPIC_ID, str(log_dir), 0, topic_config(), role)
     openings.load(Opening(message), None)
     assert finished.wait(30)
@@ -151,6 +152,22 @@ def test_a_recovery_point_above_the_logs_end_is_lowered_before_the_log_is_served
     log_dir.update_recovery_points({("t", 0): 3, ("other", 0): 9})
     assert opened(log.folder.parent, clean=False, recovery_point=3).active.next_offset == written
     assert log_dir.recovery_points() == {("t", 0): written, ("other", 0): 9}
+
+
+def test_a_first_dirty_offset_above_the_logs_end_is_lowered_before_the_log_is_served(tmp_path: Path) -> None:
+    """Otherwise new records below it would pass for clean: their tombstones would go before the
+    records that these delete."""
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(3):
+        log.append(batch(0, [b"v"]))
+    log.partition.abandon()
+    (path,) = log.folder.glob("*.log")
+    path.write_bytes(path.read_bytes()[:-1])
+    log_dir = LogDir(str(log.folder.parent))
+    log_dir.update_cleaner_offsets({("t", 0): 3, ("other", 0): 9})
+    assert opened(log.folder.parent, clean=False).active.next_offset == 2
+    assert log_dir.cleaner_offsets() == {("t", 0): 2, ("other", 0): 9}
 
 
 @pytest.mark.parametrize(("kept", "end"), [(True, 3), (False, 1)])
