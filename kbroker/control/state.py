@@ -6,11 +6,8 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-
-from msgspec.structs import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
@@ -29,7 +26,7 @@ from kbroker.control.changes.retirement import (
 )
 from kbroker.control.kraft.metadata_folder import folder_of, put_unseen, unseen_topics
 from kbroker.control.metadata import adoption
-from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.catalogue import Replica, Topic
 from kbroker.control.metadata.clamp import broker_min_isr_note
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
@@ -98,8 +95,8 @@ def build(
     _claim_slots(broker, store)
     _adopt(broker, store, online.directory_ids)
     _resume_moves(broker, new_run)
-    if new_run:
-        _retire_moved(broker, store)
+    if new_run and (found := adoption.scan(broker.online_dirs, _known(broker))):
+        _settle(broker, store, found)
     for replica in broker.catalogue.replicas():
         broker.ownership.assign(replica)
     if new_run and (led := choose_leaders(broker)):
@@ -343,51 +340,15 @@ def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
     topic = catalogue.get(copy.topic) if copy.topic_id is None else catalogue.by_id(copy.topic_id)
     if topic is None or copy.index >= len(topic.partitions):
         return None
-    return _replica_on_site(broker, topic.partitions[copy.index], copy.log_dir)
+    return broker.nodes.replica_beside(topic.partitions[copy.index].replicas, copy.log_dir)
 
 
-def _retire_moved(broker: Broker, store: Store) -> None:
-    """The folders of logs that were moved away are removed. A log that is only in another log dir
-    of its site is used there, as in Apache Kafka: it was moved while no broker ran, or the store is
-    an outdated copy. Else an empty log would take its place, and the next start would remove it."""
-    left, followed = [], set[tuple[bytes, int]]()
-    deleted = {(one.topic_id, one.partition.index) for one in store.deletions()}
-    scanned = adoption.scan(broker.online_dirs, _known(broker))
-    for found in sorted(scanned, key=lambda one: one.leader_epoch, reverse=True):
-        topic, key = broker.catalogue.by_id(found.topic_id), (found.topic_id, found.index)
-        if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
-            continue
-        known = topic.partitions[found.index]
-        replica = _replica_on_site(broker, known, found.log_dir)
-        if key in followed or found.log_dir in [one.log_dir for one in known.replicas]:
-            continue
-        if _is_there(broker, replica or known.leader):
-            left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
-        elif replica is not None and not broker.dir_errors.of(replica.log_dir) and key not in deleted:
-            followed.add(key)
-            log.warning("%s is not there; its log is in %s now", replica.folder, found.log_dir)
-            boot_mark.remove(found.log_dir)
-            store.apply(Change(moved_partitions=[known.with_moved(replica, found.log_dir)]))
-            replica.log_dir = found.log_dir
-            broker.catalogue.put(topic)
-    retire_all(left)
+def _settle(broker: Broker, store: Store, found: Sequence[adoption.FoundPartition]) -> None:
+    from kbroker.control.changes.misplaced_logs import settle  # few starts find such a folder
+
+    settle(broker, store, found)
 
 
 def _known(broker: Broker) -> set[str]:
     """Folders that the IO workers will read, so that they need not be read here."""
     return {replica.folder for replica in broker.catalogue.replicas()}
-
-
-def _replica_on_site(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:
-    """The replica on the site of a log dir."""
-    site = broker.nodes.site_of(log_dir)
-    return next((one for one in partition.replicas if broker.nodes.site_of(one.log_dir) is site), None)
-
-
-def _is_there(broker: Broker, replica: Replica) -> bool:
-    """Whether the folder is there, or the complete copy that becomes it. Outside of log.dirs none
-    is: another broker may have it."""
-    if broker.dir_errors.of(replica.log_dir):
-        return False
-    copies = {(one.topic, one.index) for one in adoption.futures([replica.log_dir])}
-    return Path(replica.folder).is_dir() or (replica.topic, replica.index) in copies

@@ -134,6 +134,13 @@ def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
         log.error("%s could not be renamed: %s", copy.folder, error)
 
 
+def put_aside(found: adoption.FoundPartition) -> None:
+    """Keep the folder of a log for inspection, under another name. Raises OSError."""
+    name = _rename(Path(found.folder), found.topic, found.index, files.STRAY_FOLDER)
+    files.sync_folder(found.log_dir)
+    log.error("%s has records that the log in use lacks: renamed to %s", found.folder, name)
+
+
 def _rename(folder: Path, topic: str, index: int, suffix: str) -> str:
     """Rename the folder of a log within its log dir; returns its new name. Raises OSError."""
     name = files.dated_folder_name(topic, index, uuid.uuid4().hex, suffix)

@@ -37,6 +37,10 @@ class FoundPartition(Struct, frozen=True):
     log_dir: str
     leader_epoch: int
 
+    @property
+    def folder(self) -> str:
+        return f"{self.log_dir}/{files.folder_name(self.topic, self.index)}"
+
 
 def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPartition]:
     """Every partition folder of the directories that has a topic id, but for known paths;
@@ -132,9 +136,10 @@ def _unnamed(like: FoundPartition, index: int, log_dirs: Iterable[str]) -> Found
 def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[str, list[FoundPartition]]:
     """Found partitions that the catalogue lacks, by topic; contradictions are logged and skipped.
 
-    A folder found in two directories counts once; one whose topic id is not the catalogue's (or not
-    that of the topic's other folders) is a remnant of a deleted topic of the same name. A topic id
-    is of one topic: folders of a second name with it have been renamed or copied.
+    Of two folders of a log in two directories the one with newer records counts; one whose topic id
+    is not the catalogue's (or not that of the topic's other folders) is a remnant of a deleted
+    topic of the same name. A topic id is of one topic: folders of a second name with it have been
+    renamed or copied.
     """
     missing: dict[str, dict[int, FoundPartition]] = {}
     names: dict[bytes, str] = {}
@@ -152,10 +157,17 @@ def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[st
         elif catalogue.partition(one.topic, one.index) is not None:
             continue
         elif one.index in of_topic:
-            log.warning("%s was found in %s as well; left alone", where, of_topic[one.index].log_dir)
+            of_topic[one.index], left = _newer_first(of_topic[one.index], one)
+            log.warning("%s was found in %s as well; left alone", left.folder, of_topic[one.index].log_dir)
         else:
             of_topic[one.index] = one
     return {topic: [of_topic[i] for i in sorted(of_topic)] for topic, of_topic in missing.items() if of_topic}
+
+
+def _newer_first(one: FoundPartition, other: FoundPartition) -> list[FoundPartition]:
+    from kbroker.control.metadata.log_tail import tail_of  # few starts find two folders of a log
+
+    return sorted((one, other), key=lambda each: tail_of(each.folder), reverse=True)
 
 
 def partitions_of(

@@ -28,6 +28,11 @@ class Nodes:
         """The site of a log directory; the first site for a directory that no site has any more."""
         return self._site_of.get(log_dir, self.sites[0])
 
+    def replica_beside(self, replicas: Iterable[Replica], log_dir: str) -> Replica | None:
+        """The replica on the site of a log directory."""
+        site = self.site_of(log_dir)
+        return next((one for one in replicas if self.site_of(one.log_dir) is site), None)
+
     def endpoint(self, listener: str, site: int) -> Endpoint:
         """The address of a node as sent to clients."""
         return self._others.get(port_key(listener, site)) or self.endpoints[listener]
