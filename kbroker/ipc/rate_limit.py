@@ -1,10 +1,13 @@
-"""Kafka's two kinds of rate limit, for clients of every process: a token bucket, and a rate over
-samples. Pure."""
+"""Limits of a rate, for clients of every process: Kafka's token bucket and rate over samples, and
+the lines that the events of one second get in a log. Pure."""
 
-from typing import Final
+from collections import Counter
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 MAX_MS: Final = (1 << 31) - 1
 """The longest throttle time that an answer can carry. A quota may be as small as 5e-324."""
+Line = TypeVar("Line", bound=Hashable)
 
 
 class TokenBucket:
@@ -53,3 +56,48 @@ def excess_ms(total: float, limit: float, elapsed_ms: int) -> int:
     (O - T) / T."""
     rate = total * 1000 / elapsed_ms
     return round(min((rate - limit) / limit * elapsed_ms, MAX_MS)) if rate > limit else 0
+
+
+class LineLimits(Generic[Line]):
+    """The lines of a second. counts: events of this second by their line, in the order of the first ones.
+
+    A client's events beyond max_of_client share a line, those of all clients beyond max_of_all
+    another one: no event is left out."""
+
+    def __init__(self, max_of_client: int, max_of_all: int) -> None:
+        self.counts: Counter[Line] = Counter()
+        self._max_of_client = max_of_client
+        self._max_of_all = max_of_all
+        self._of_client: Counter[Hashable] = Counter()
+        self._of_all = 0
+
+    def begins(self, client: Hashable) -> bool:
+        """Count an event that shares no line. Whether the limits leave it a line of its own."""
+        if self._of_client[client] >= self._max_of_client or self._of_all >= self._max_of_all:
+            return False
+        self._begin(client)
+        return True
+
+    def add(
+        self, line: Line, client: Hashable, rest_of_client: Line, rest_of_all: Line, times: int = 1
+    ) -> Line:
+        """Count an event; returns the line that it shares: its own or, beyond the limits, a rest."""
+        if line not in self.counts and self._of_client[client] >= self._max_of_client:
+            line = rest_of_client
+        if line not in self.counts and self._of_all >= self._max_of_all:
+            line = rest_of_all
+        if line not in self.counts:
+            self._begin(client)
+        self.counts[line] += times
+        return line
+
+    def _begin(self, client: Hashable) -> None:
+        self._of_client[client] += 1
+        self._of_all += 1
+
+    def take(self) -> Counter[Line]:
+        """The counts of the second that ends."""
+        counts, self.counts = self.counts, Counter()
+        self._of_client.clear()
+        self._of_all = 0
+        return counts

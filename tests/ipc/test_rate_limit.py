@@ -1,6 +1,7 @@
-"""A token bucket, and the time to wait for a rate."""
+"""A token bucket, the time to wait for a rate, and the lines of a second: few for each client, few in
+total, and no event is left out."""
 
-from kbroker.ipc.rate_limit import MAX_MS, TokenBucket, excess_ms, samples_ms
+from kbroker.ipc.rate_limit import MAX_MS, LineLimits, TokenBucket, excess_ms, samples_ms
 
 
 def test_a_bucket_is_full_at_first_and_fills_up_to_its_capacity() -> None:
@@ -62,3 +63,47 @@ def test_samples_cover_their_windows_and_the_beginning_of_the_last() -> None:
 def test_a_rate_at_the_limit_is_not_waited_for() -> None:
     assert [excess_ms(total, 10, 1000) for total in (9, 10, 11, 20)] == [0, 0, 100, 1000]
     assert excess_ms(0, 0.5, 1000) == 0
+
+
+def added(limits: LineLimits[str], *names: str) -> list[str]:
+    """The lines of events of the clients that the names begin with."""
+    return [limits.add(name, name[0], f"{name[0]}*", "*") for name in names]
+
+
+def test_equal_events_share_a_line() -> None:
+    limits: LineLimits[str] = LineLimits(1, 2)
+    assert added(limits, "a1", "a1", "b1", "a1") == ["a1", "a1", "b1", "a1"]
+    assert limits.take() == {"a1": 3, "b1": 1}
+
+
+def test_events_of_a_client_beyond_its_limit_share_a_line() -> None:
+    limits: LineLimits[str] = LineLimits(2, 9)
+    assert added(limits, "a1", "a2", "a3", "b1", "a4", "a1") == ["a1", "a2", "a*", "b1", "a*", "a1"]
+    assert list(limits.take().items()) == [("a1", 2), ("a2", 1), ("a*", 2), ("b1", 1)]
+
+
+def test_events_beyond_the_limit_of_all_clients_share_a_line() -> None:
+    limits: LineLimits[str] = LineLimits(1, 2)
+    assert added(limits, "a1", "b1", "c1", "a2", "d1", "b1") == ["a1", "b1", "*", "*", "*", "b1"]
+    assert limits.take().total() == 6
+
+
+def test_an_event_without_a_line_to_share_begins_one_within_the_limits() -> None:
+    limits: LineLimits[str] = LineLimits(2, 3)
+    assert [limits.begins(client) for client in "aaabb"] == [True, True, False, True, False]
+
+
+def test_each_second_begins_at_zero() -> None:
+    limits: LineLimits[str] = LineLimits(1, 1)
+    assert added(limits, "a1", "b1") == ["a1", "*"]
+    limits.take()
+    assert added(limits, "b1") == ["b1"]
+    limits.take()
+    assert limits.begins("b")
+    assert limits.take() == {}
+
+
+def test_an_event_may_count_several_times() -> None:
+    limits: LineLimits[str] = LineLimits(1, 1)
+    limits.add("a1", "a", "a*", "*", 7)
+    assert limits.take() == {"a1": 7}

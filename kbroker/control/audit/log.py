@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from kbroker.config.client_network import network_of
 from kbroker.config.principals import EVERYBODY
 from kbroker.control.audit.files import AuditFiles
 from kbroker.ipc.messages import MORE_REFUSALS, REFUSALS_OF_A_CLIENT, REFUSALS_OF_ALL, AuditEvent
+from kbroker.ipc.rate_limit import LineLimits
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -213,27 +214,23 @@ class RefusalLines:
     """The lines of the refused requests of a second. Owner: the AuditLog."""
 
     def __init__(self) -> None:
-        self._lines: Counter[tuple[str, str]] = Counter()
-        self._all = 0
-        self._rest: Counter[tuple[str, str, str]] = Counter()
-        """Refusals without a line: by principal, network and listener."""
+        self._own: LineLimits[None] = LineLimits(REFUSALS_OF_A_CLIENT, REFUSALS_OF_ALL)
+        self._rest: LineLimits[tuple[str, str, str]] = LineLimits(1, REFUSALS_OF_ALL)
+        """Refusals without a line of their own: by principal, network and listener."""
 
     def admits(self, principal: str, host: str, listener: str) -> bool:
         """Count a refusal. Whether it has a line of its own."""
         client = principal, network_of(host)
-        if self._lines[client] < REFUSALS_OF_A_CLIENT and self._all < REFUSALS_OF_ALL:
-            self._lines[client] += 1
-            self._all += 1
+        if self._own.begins(client):
             return True
-        key = *client, listener
-        if key not in self._rest and len(self._rest) >= REFUSALS_OF_ALL:
-            key = EVERYBODY, "*", listener
-        self._rest[key] += 1
+        line = *client, listener
+        self._rest.add(line, line, line, (EVERYBODY, "*", listener))
         return False
 
     def take_rest(self) -> list[dict[str, Any]]:
         """The second has ended: the lines of those without one."""
-        rest = [
+        self._own.take()
+        return [
             {
                 "event": "refusal",
                 "principal": shortened(principal),
@@ -244,12 +241,8 @@ class RefusalLines:
                 "resources": [{"name": MORE_REFUSALS}],
                 "count": count,
             }
-            for (principal, host, listener), count in self._rest.items()
+            for (principal, host, listener), count in self._rest.take().items()
         ]
-        self._lines.clear()
-        self._rest.clear()
-        self._all = 0
-        return rest
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:

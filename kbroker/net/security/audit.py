@@ -7,11 +7,8 @@ refused a hundred thousand times fills neither the link nor the log, whose oldes
 have removed. Refusals beyond the limits are counted in one more line: none is left out.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
-
-from msgspec import Struct
 
 from kbroker.config import acls
 from kbroker.config.broker import BrokerConfig
@@ -25,6 +22,7 @@ from kbroker.ipc.messages import (
     AuditEvent,
     AuditEvents,
 )
+from kbroker.ipc.rate_limit import LineLimits
 from kbroker.net.connections.connection import Connection
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
@@ -43,13 +41,6 @@ Line = tuple[Who, str, str]
 """The client that was refused, the operation, the resource."""
 
 
-class Refused(Struct):
-    """Refusals of one client for one resource within a second."""
-
-    time_ms: int
-    count: int = 0
-
-
 class Audit:
     """Runs in: network. Owner: Access. send: gives events to control; without an audit log
     nothing is kept."""
@@ -63,8 +54,9 @@ class Audit:
         self._tables = tables
         self._connections = connections
         self._events: list[AuditEvent] = []
-        self._refused: dict[Line, Refused] = {}
-        self._lines: Counter[tuple[str, str]] = Counter()
+        self._refused: LineLimits[Line] = LineLimits(REFUSALS_OF_A_CLIENT, REFUSALS_OF_ALL)
+        self._refused_ms: dict[Line, int] = {}
+        """When the first refusal of a line was."""
         self._sampled: dict[int, tuple[Connection, int, int]] = {}
         self._failed = FailedLogins()
         self._next_row = 0
@@ -94,28 +86,22 @@ class Audit:
         """A refusal: the client has no permission for an operation on a resource."""
         if not self.on:
             return
-        shown = KINDS.get(kind, "") + name[:MAX_TEXT]
-        key = self._within((_who(connection), OPERATIONS.get(operation, "Produce"), shown))
-        found = self._refused.get(key)
-        if found is None:
-            if len(self._refused) >= MAX_WAITING:
-                self.flush()
-            found = self._refused[key] = Refused(wall_clock_ms())
-        found.count += count
-
-    def _within(self, line: Line) -> Line:
-        """The line that counts a refusal, beyond the limits that of the rest."""
-        if line in self._refused:
-            return line
-        (principal, host, _, listener), operation, _ = line
+        what = OPERATIONS.get(operation, "Produce"), KINDS.get(kind, "") + name[:MAX_TEXT]
+        rest = what[0], MORE_REFUSALS
+        who = _who(connection)
+        principal, host, _, listener = who
         client = principal, network_of(host)
-        if self._lines[client] >= REFUSALS_OF_A_CLIENT:
-            line = (*client, 0, listener), operation, MORE_REFUSALS
-        if line not in self._refused and len(self._refused) >= REFUSALS_OF_ALL:
-            line = (EVERYBODY, SEVERAL_HOSTS, 0, listener), operation, MORE_REFUSALS
-        if line not in self._refused:
-            self._lines[client] += 1
-        return line
+        if (who, *what) not in self._refused_ms and len(self._refused_ms) >= MAX_WAITING:
+            self.flush()
+        line = self._refused.add(
+            (who, *what),
+            client,
+            ((*client, 0, listener), *rest),
+            ((EVERYBODY, SEVERAL_HOSTS, 0, listener), *rest),
+            count,
+        )
+        if line not in self._refused_ms:
+            self._refused_ms[line] = wall_clock_ms()
 
     def tick(self) -> None:
         """Called once a second: send the collected events, and samples of connections that moved
@@ -126,12 +112,12 @@ class Audit:
 
     def flush(self) -> None:
         """Send the waiting events."""
-        refused, self._refused = self._refused, {}
-        self._lines.clear()
         self._events += [
-            AuditEvent(each.time_ms, "refusal", *who, operation, False, (name,), count=each.count)
-            for (who, operation, name), each in refused.items()
+            AuditEvent(self._refused_ms[line], "refusal", *who, operation, False, (name,), count=count)
+            for line, count in self._refused.take().items()
+            for who, operation, name in (line,)
         ]
+        self._refused_ms.clear()
         self._events += self._failed.take()
         events, self._events = self._events, []
         if events:

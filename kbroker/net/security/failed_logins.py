@@ -6,12 +6,12 @@ IPv6 network counts as one) and in total. Failures beyond the limits are counted
 so that none is left out.
 """
 
-from collections import Counter
 from typing import Final
 
 from kbroker.config.client_network import network_of
 from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AuditEvent
+from kbroker.ipc.rate_limit import LineLimits
 
 LINES_OF_A_HOST: Final = 20
 LINES_OF_ALL: Final = 500
@@ -26,29 +26,26 @@ class FailedLogins:
     """Runs in: network. Owner: Audit, which takes them once a second."""
 
     def __init__(self) -> None:
-        self._events: dict[Key, AuditEvent] = {}
-        self._counts: Counter[Key] = Counter()
-        self._lines: Counter[str] = Counter()
+        self._first: dict[Key, AuditEvent] = {}
+        self._lines: LineLimits[Key] = LineLimits(LINES_OF_A_HOST, LINES_OF_ALL)
 
     def add(self, event: AuditEvent) -> None:
         """Count a failure. Equal failures are shown with the time and port of the first."""
-        key = event.principal, event.host, event.listener, event.operation, event.reason
-        if key not in self._events:
-            network = network_of(event.host)
-            if self._lines[network] >= LINES_OF_A_HOST:
-                key = EVERYBODY, network, event.listener, event.operation, BEYOND
-            if key not in self._events and len(self._events) >= LINES_OF_ALL:
-                key = EVERYBODY, SEVERAL_HOSTS, event.listener, event.operation, BEYOND
-            if key not in self._events:
-                self._events[key] = event
-                self._lines[network] += 1
-        self._counts[key] += 1
+        network, way = network_of(event.host), (event.listener, event.operation)
+        line = self._lines.add(
+            (event.principal, event.host, *way, event.reason),
+            network,
+            (EVERYBODY, network, *way, BEYOND),
+            (EVERYBODY, SEVERAL_HOSTS, *way, BEYOND),
+        )
+        self._first.setdefault(line, event)
 
     def take(self) -> list[AuditEvent]:
         """All failures since the last call."""
         found = []
-        for key, first in self._events.items():
+        for key, count in self._lines.take().items():
             principal, host, listener, operation, reason = key
+            first = self._first[key]
             port = first.port if reason != BEYOND else 0
             found.append(
                 AuditEvent(
@@ -61,10 +58,8 @@ class FailedLogins:
                     operation,
                     allowed=False,
                     reason=reason,
-                    count=self._counts[key],
+                    count=count,
                 )
             )
-        self._events.clear()
-        self._counts.clear()
-        self._lines.clear()
+        self._first.clear()
         return found
