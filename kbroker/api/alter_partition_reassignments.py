@@ -6,7 +6,7 @@ target of only that node changes nothing and succeeds, any other is INVALID_REPL
 
 from kbroker.api.authorization.guard import text_of
 from kbroker.api.context import RequestContext
-from kbroker.api.later import running
+from kbroker.api.later import check_time, running
 from kbroker.api.row import Api
 from kbroker.control.changes.log_closings import names_are_free
 from kbroker.control.log_openings import opened_by
@@ -32,8 +32,7 @@ async def handle(
     """Begin or cancel a reassignment of each partition."""
     if not request.topics:  # Kafka's controller answers this one with its defaults
         return AlterPartitionReassignmentsResponse(allow_replication_factor_change=True, error_message="")
-    if request.timeout_ms <= 0:  # Kafka's controller has no time for it
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    check_time(request.timeout_ms)
     if len(ctx.broker.nodes.sites) > 1:  # once for all partitions, which may be thousands
         begun = [topic.name for topic in request.topics if any(each.replicas for each in topic.partitions)]
         await names_are_free(ctx.broker, begun)

@@ -5,7 +5,7 @@ new partitions.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import running
+from kbroker.api.later import check_time, running
 from kbroker.api.row import Api
 from kbroker.control.changes.topic_change import check_growth, grow_topic
 from kbroker.control.log_openings import opened_by
@@ -31,8 +31,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         for name in distinct(topic.name for topic in request.topics)
         if name in repeated
     ]
-    if request.timeout_ms <= 0 and any(topic.name not in repeated for topic in paced(request.topics)):
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
+    check_time(request.timeout_ms, lambda: any(each.name not in repeated for each in paced(request.topics)))
     end_s = opened_by(request.timeout_ms)
     for topic in request.topics:
         if topic.name in repeated:

@@ -10,7 +10,7 @@ without one.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import running
+from kbroker.api.later import check_time, running
 from kbroker.api.row import Api
 from kbroker.config.describe import describe_topic
 from kbroker.control.broker import Broker
@@ -36,8 +36,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     """Create the topics; each has its own result."""
     repeated = Repeated(topic.name for topic in request.topics)
     once = [topic for topic in request.topics if topic.name not in repeated]
-    if request.timeout_ms <= 0 and any(topic.name != CLUSTER_METADATA for topic in paced(once)):
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
+    check_time(request.timeout_ms, lambda: any(topic.name != CLUSTER_METADATA for topic in paced(once)))
     check_total_partitions(paced(once), ctx.broker.config)  # before anything of them is stored
     specs = [_spec(topic) for topic in paced(once)]
     emptied(once)

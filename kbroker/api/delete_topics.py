@@ -8,7 +8,7 @@ MAX_AWAITED partitions are closed after it. Folders are removed after file.delet
 from collections.abc import Sequence
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import running
+from kbroker.api.later import check_time, running
 from kbroker.api.row import Api
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.metadata.catalogue import Topic
@@ -78,8 +78,7 @@ class _Chosen:
                 names.append(topic.name)
             else:
                 self._bad(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
-        if request.timeout_ms <= 0 and (_once(names) or _once(ids)):
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)  # Kafka's controller has no time for it
+        check_time(request.timeout_ms, lambda: _once(names) or _once(ids))
         found: dict[bytes, Topic] = {}
         supplied = self._take_ids(ids, found)
         self._take_names(names, supplied, found)

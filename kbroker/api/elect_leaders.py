@@ -9,7 +9,7 @@ from functools import partial
 
 from kbroker.api.authorization.guard import text_of
 from kbroker.api.context import RequestContext
-from kbroker.api.later import results_of, running
+from kbroker.api.later import check_time, results_of, running
 from kbroker.api.row import Api
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import SlotState
@@ -29,12 +29,10 @@ PREFERRED, UNCLEAN = 0, 1
 
 @running
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """One result per partition; null is all partitions. Kafka's controller has no time for a
-    request without a timeout."""
+    """One result per partition; null is all partitions."""
     if request.topic_partitions == []:
         return ElectLeadersResponse()
-    if request.timeout_ms <= 0:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    check_time(request.timeout_ms)
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     results = []

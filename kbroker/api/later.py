@@ -12,7 +12,7 @@ from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.cached_answers import CachedAnswer
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
 from kbroker.protocol.slices import Table, emptied, emptying, is_sliced, paced
 
@@ -34,6 +34,15 @@ def running(work: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, Defer
         return Running(work(*args, **kwargs))
 
     return begin
+
+
+def check_time(timeout_ms: int, has_changes: Callable[[], bool] = lambda: True) -> None:
+    """Refuse changes for which the client leaves no time, as the events of Kafka's controller
+    (QuorumController.appendWriteEvent). Raises REQUEST_TIMED_OUT.
+
+    has_changes: whether any are left after the checks that come before."""
+    if timeout_ms <= 0 and has_changes():
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def together(found: list[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:

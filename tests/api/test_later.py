@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from kbroker.api.later import AT_ONCE, by_topic, results_of, running, then, together
+import pytest
+
+from kbroker.api.later import AT_ONCE, by_topic, check_time, results_of, running, then, together
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.running import Running
 from kbroker.ipc.slicing import Slicing
@@ -147,3 +150,14 @@ def test_results_and_coroutine_functions_keep_their_order_and_few_run_at_once() 
     parts = (partial(doubled, number) if number % 2 else 2 * number for number in numbers)
     assert asyncio.run(results_of(parts)) == [2 * number for number in numbers]
     assert most == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "has_changes", "refused"),
+    [(0, True, True), (-1, True, True), (0, False, False), (1, True, False)],
+)
+def test_changes_without_time_are_refused(timeout_ms: int, has_changes: bool, refused: bool) -> None:
+    """Not a request of which its own checks leave nothing."""
+    late = pytest.raises(KafkaError, match="REQUEST_TIMED_OUT") if refused else nullcontext()
+    with late:
+        check_time(timeout_ms, lambda: has_changes)
