@@ -36,6 +36,11 @@ ms."""
 CLOSING_NS: Final = 5_000_000
 """Time for closing connections; the rest is closed a second later."""
 
+Table = NDArray[np.int64]
+"""Rows of connections."""
+Chosen = NDArray[np.bool_]
+"""A mask of them."""
+
 
 class Upkeep:
     """Idle connections, memory of the arena, requests that were lost with an IO worker."""
@@ -105,8 +110,7 @@ class Upkeep:
     def _close_unread(self) -> None:
         """Close connections whose answers hold too much memory."""
         table, connections = self._tables.connections, self._process.connections
-        waits = Flag.OPEN | Flag.OUT_BLOCKED
-        blocked = np.flatnonzero(table[:, Connection.FLAGS] & waits == waits)
+        blocked = np.flatnonzero(_blocked(table))
         order = np.argsort(table[blocked, Connection.LAST_NS], kind="stable")
         rows = [row for row in blocked[order[:LOOKED_AT]].tolist() if row in connections]
         held = {row: connections[row].unsent_bytes() for row in rows}
@@ -142,9 +146,7 @@ class Upkeep:
 
     def _quiet_since(self, before_ns: int) -> list[int]:
         table = self._tables.connections
-        flags = table[:, Connection.FLAGS]
-        waits = (flags & Flag.BUSY != 0) | (table[:, Connection.HEAD] >= 0)
-        quiet = (flags & Flag.OPEN != 0) & (~waits | (flags & Flag.OUT_BLOCKED != 0))
+        quiet = (_open(table) & ~_unanswered(table)) | _blocked(table)
         quiet &= table[:, Connection.LAST_NS] < before_ns
         found: list[int] = np.flatnonzero(quiet).tolist()
         return found
@@ -159,14 +161,26 @@ class Upkeep:
     def unanswered(self) -> int:
         """Connections that still wait for an answer."""
         table = self._tables.connections
-        flags = table[:, Connection.FLAGS]
-        waiting = (table[:, Connection.HEAD] >= 0) | (flags & (Flag.BUSY | Flag.OUT_BLOCKED) != 0)
-        return int(np.count_nonzero(waiting & (flags & Flag.OPEN != 0)))
+        return int(np.count_nonzero((_open(table) & _unanswered(table)) | _blocked(table)))
 
     def close_all(self) -> None:
         """Close every connection."""
         for connection in list(self._process.connections.values()):
             self._process.close(connection, "the broker stops")
+
+
+def _open(table: Table) -> Chosen:
+    return table[:, Connection.FLAGS] & Flag.OPEN != 0
+
+
+def _unanswered(table: Table) -> Chosen:
+    """Connections with a request that is being served."""
+    return (table[:, Connection.HEAD] >= 0) | (table[:, Connection.FLAGS] & Flag.BUSY != 0)
+
+
+def _blocked(table: Table) -> Chosen:
+    """Open connections whose clients have not taken all of an answer."""
+    return _open(table) & (table[:, Connection.FLAGS] & Flag.OUT_BLOCKED != 0)
 
 
 class SlowReaders:
@@ -187,8 +201,7 @@ class SlowReaders:
             self._seen = np.concatenate([self._seen, np.zeros((more, 3), np.int64)])
         generation, sent = table[:, Connection.GENERATION], table[:, Connection.BYTES_OUT]
         since = self._seen[:, 2]
-        waits = Flag.OPEN | Flag.OUT_BLOCKED
-        blocked = table[:, Connection.FLAGS] & waits == waits
+        blocked = _blocked(table)
         same = blocked & (since > 0) & (self._seen[:, 0] == generation)
         ends = same & (now_ns - since >= self._window_ns)
         least = MIN_TAKEN_BYTES * ((now_ns - since) // 1_000_000_000)
