@@ -5,11 +5,12 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from kbroker.config.http_login import login_header, without_login
+from kbroker.config.http_owner import NotTheBroker, OwnedConnection
 
 Labels = tuple[tuple[str, str], ...]
 SERIES = (
@@ -23,6 +24,13 @@ SERIES = (
 """The metrics that the checks read of the page, for a process that can ask for these alone."""
 
 TOTALS = ("_total", "_bucket", "_count", "_sum")
+
+
+class Owned(urllib.request.HTTPHandler):
+    """Sends a login over plain HTTP within this host only to the broker's user."""
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(OwnedConnection, req)
 
 
 class NoMetrics(RuntimeError):
@@ -99,8 +107,12 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     if not whole.startswith(("http://", "https://")):
         raise NoMetrics(f"{without_login(whole)}: neither http nor https")
     try:
-        with urllib.request.urlopen(_request(whole), timeout=timeout_s) as answer:
+        request = _request(whole)
+        opener = urllib.request.build_opener(*([Owned()] if request.unredirected_hdrs else []))
+        with opener.open(request, timeout=timeout_s) as answer:
             page = answer.read().decode()
+    except NotTheBroker as error:
+        raise NoMetrics(f"{without_login(whole)}: {error}") from None
     except (OSError, ValueError, HTTPException) as error:  # also an odd URL, and the port of another protocol
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
         text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__

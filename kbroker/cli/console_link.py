@@ -17,6 +17,7 @@ from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.client_network import is_this_host
 from kbroker.config.http_login import LOGIN, basic, login_in, without_login
+from kbroker.config.http_owner import NotTheBroker, OwnedConnection
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
@@ -53,6 +54,7 @@ class ConsoleLink:
     def __init__(self, url: str, file: Path | None = None) -> None:
         self.url = url
         self._login = _login_of(url, file)
+        self._owners = () if file is None or self._login is None else (file.stat().st_uid,)
         self._session: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -138,12 +140,22 @@ class ConsoleLink:
         if code != HTTPStatus.OK:
             raise CommandFailed(f"{self.shown}: {data.get('message', code)}")
 
+    def _connection(self) -> http.client.HTTPConnection:
+        """An HTTP connection; https is for kbroker.http.ssl.listener, or a proxy."""
+        scheme, host, port = _target(self.url)
+        if scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=PATIENCE_S)
+        port = port or HTTP_PORT
+        if self._login is None:
+            return http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+        return OwnedConnection(host, port, timeout=PATIENCE_S, owners=self._owners)
+
     def _request(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """The answer and its body. Raises Unreachable, UsageFailed."""
         try:
-            connection = _connect(self.url)
+            connection = self._connection()
             try:
                 origin = _origin(self.url) if method == "POST" else {}
                 connection.request(method, path, body, {**origin, **headers})
@@ -151,6 +163,8 @@ class ConsoleLink:
                 content = answer.read(MAX_BYTES)
             finally:
                 connection.close()
+        except NotTheBroker as error:
+            raise CommandFailed(f"{self.shown}: {error}") from None
         except UnicodeError:
             raise UsageFailed(f"--url {self.shown}: not a valid host name") from None
         except http.client.InvalidURL as error:
@@ -221,8 +235,8 @@ def _origin(url: str) -> dict[str, str]:
     return {"Host": host, "Origin": f"{parts.scheme}://{host}"}
 
 
-def _connect(url: str) -> http.client.HTTPConnection:
-    """An HTTP connection; https is for kbroker.http.ssl.listener, or a proxy."""
+def _target(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port. Raises UsageFailed."""
     if not url.strip():
         raise UsageFailed("--url is empty; is a shell variable not set?")
     try:
@@ -231,11 +245,9 @@ def _connect(url: str) -> http.client.HTTPConnection:
     except ValueError as error:
         why = BAD_LOGIN if "@" in url else error
         raise UsageFailed(f"--url {without_login(url)}: {why}") from error
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(host, port, timeout=PATIENCE_S)
-    if parts.scheme != "http":
+    if parts.scheme not in ("http", "https"):
         raise UsageFailed(f"--url {without_login(url)}: expected http://HOST:PORT/ or https://HOST:PORT/")
-    return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=PATIENCE_S)
+    return parts.scheme, host, port
 
 
 def _whole(url: str) -> str:

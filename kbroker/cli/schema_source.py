@@ -2,23 +2,31 @@
 
 import json
 from contextlib import suppress
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from ssl import SSLCertVerificationError
 from threading import Thread
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPHandler, ProxyHandler, Request, build_opener
 
 from msgspec import Struct
 
 from kbroker.cli.console_link import SPEAKS_TLS
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.http_login import basic
+from kbroker.config.http_owner import NotTheBroker, OwnedConnection
 
 MAX_BYTES = 16 << 20
 MAX_REFERENCES = 1000
+
+
+class Owned(HTTPHandler):
+    """Sends a login over plain HTTP within this host only to the broker's user."""
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(OwnedConnection, req)
 
 
 class Schema(Struct, frozen=True):
@@ -47,7 +55,7 @@ class SchemaSource:
         self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
         self._login = basic(unquote(login)) if login else {}
         self._timeout_s = timeout_s
-        self._opener = build_opener(ProxyHandler({}))
+        self._opener = build_opener(ProxyHandler({}), *([Owned()] if login else []))
 
     def schema(self, schema_id: int) -> Schema:
         """A schema with all of its references. Raises CommandFailed."""
@@ -115,6 +123,8 @@ class SchemaSource:
                 return body
         except HTTPError as error:
             raise self._refusal(error, path) from None
+        except NotTheBroker as error:
+            raise CommandFailed(f"{self._url}: {error}") from None
         except (URLError, OSError, HTTPException) as error:
             raise self._no_answer(getattr(error, "reason", error)) from None
         except UnicodeError:

@@ -16,6 +16,7 @@ from kbroker.cli.failures import UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.config import properties
+from kbroker.config.http_owner import BROKER_USER as USER
 from kbroker.config.setting import ConfigError
 
 EXAMPLES = examples(
@@ -24,7 +25,6 @@ EXAMPLES = examples(
 )
 
 STATE = Path("/var/lib/kbroker")
-USER = "kbroker"
 AUDIT = "kbroker.audit.log.dir"
 KEY_FILES = ("ssl.keystore.location", "ssl.truststore.location")
 """Ends of settings that name a file: a listener's own have a prefix."""

@@ -2,6 +2,7 @@
 environment."""
 
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from kbroker.config.http_login import LOGIN, basic
 from tests.cli.conftest import Shell
 from tests.cli.console_address import console
 from tests.conftest import BrokerFactory
+from tests.foreign_listener import UID, listening, needs_root
 
 PASSWORD = 's "e:cr@t'
 COMMANDS = [("clients", "list", "--json"), ("top", "--once", "--json")]
@@ -244,3 +246,28 @@ def test_a_broker_that_requires_logins_shows_what_its_user_may_see(
     wrong = ("--url", url, "--command-config", client(tmp_path, "guess"))
     for command in (("status",), *COMMANDS):
         assert "unknown user or wrong password" in shell(*command, *wrong, code=1).stderr
+
+
+@needs_root
+@pytest.mark.parametrize("command", [*COMMANDS, ("status",)])
+def test_no_password_goes_to_another_user_who_listens_while_the_broker_is_down(
+    shell: Shell, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with listening() as (port, received):
+        url = f"http://127.0.0.1:{port}/"
+        failed = shell(*command, "--url", url, "--command-config", client(tmp_path), code=1)
+        assert failed.stderr.count("\n") == 1
+        assert (
+            f"{url}: user {UID} listens at 127.0.0.1 port {port}: the password is not sent" in failed.stderr
+        )
+        assert received() == b""
+
+
+@needs_root
+def test_the_owner_of_the_file_with_the_password_is_trusted(strict: Console, tmp_path: Path) -> None:
+    """Who can read the file anyway."""
+    with listening() as (port, received):
+        os.chown(file := client(tmp_path), UID, UID)
+        link = ConsoleLink(f"http://127.0.0.1:{port}/", file)
+        link._connection().request("GET", "/", headers=link._basic)
+        assert b"Authorization" in received()

@@ -17,6 +17,7 @@ from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.cli.schema_source import SchemaSource
 from tests.certificates import certificate
 from tests.cli.page_server import serving
+from tests.foreign_listener import UID, listening, needs_root
 
 SCHEMA = json.dumps({"schema": "1"}).encode()
 
@@ -163,3 +164,11 @@ def test_a_login_is_not_sent_to_the_target_of_a_redirect() -> None:
     with redirecting(seen) as port, pytest.raises(CommandFailed, match="404"):
         SchemaSource(f"http://ann:secret@127.0.0.1:{port}", 10).schema(1)
     assert seen == [("/schemas/ids/1", "Basic YW5uOnNlY3JldA=="), ("/other", None)]
+
+
+@needs_root
+def test_a_login_is_not_sent_to_another_user_who_listens_there() -> None:
+    with listening() as (port, received):
+        with pytest.raises(CommandFailed, match=f"http://127.0.0.1:{port}: user {UID} listens"):
+            SchemaSource(f"http://ann:secret@127.0.0.1:{port}", 10).schema(1)
+        assert received() == b""

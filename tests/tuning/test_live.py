@@ -11,6 +11,7 @@ import pytest
 import tuning
 from kbroker.metrics.catalog import CATALOG
 from tests.certificates import certificate
+from tests.foreign_listener import UID, listening, needs_root
 from tuning.live import SERIES, Live, NoMetrics, parse, scrape
 
 PAGE = """\
@@ -234,3 +235,11 @@ def test_totals_are_those_since_an_earlier_reading_and_gauges_stay() -> None:
 @pytest.mark.parametrize(("share", "bound"), [(0.0, 0.1), (0.98, 0.1), (0.981, 0.2), (1.0, 0.2)])
 def test_a_bucket_that_reaches_the_share_is_its_quantile(share: float, bound: float) -> None:
     assert parse(PAGE).quantile("kbroker_flush_seconds", share) == bound
+
+
+@needs_root
+def test_a_login_is_not_sent_to_another_user_who_listens_there() -> None:
+    with listening() as (port, received):
+        with pytest.raises(NoMetrics, match=f"127.0.0.1:{port}/metrics: user {UID} listens"):
+            scrape(f"http://ann:secret@127.0.0.1:{port}/metrics")
+        assert received() == b""
