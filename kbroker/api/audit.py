@@ -40,6 +40,16 @@ CHANGES: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     )
 )
+MAY_HAVE_CHANGED: Final = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
+)
+"""Codes of changes that were made, or that go on without the client. All others change nothing."""
 MAX_NAMED: Final = 50
 """Maximum number of resources in a line; its counts by error cover all."""
 MAX_NESTED: Final = 20
@@ -62,7 +72,9 @@ def audit(
     log: AuditLog | None, client: ClientRequest, request: Struct, response: Struct, refused: bool
 ) -> None:
     """Log the request if it was a change or was refused. Of a change that was refused in part there
-    are two lines: else a client could hide it by naming what it may not change, too."""
+    are two lines: else a client could hide it by naming what it may not change, too. Requests that
+    change nothing are within the limits of refused ones: no permission is needed for those that
+    name nothing, or a token that does not exist."""
     if log is None:
         return
     is_change = client.api_key in CHANGES
@@ -78,7 +90,11 @@ def audit(
             some.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
     changed, left = named
     if is_change and (changed or not counts.keys() & REFUSALS):
-        log.write(_line("change", client, request, changed, counts))
+        line = _line("change", client, request, changed, counts)
+        if counts.keys() & MAY_HAVE_CHANGED and not getattr(request, "validate_only", False):
+            log.write_change(line)
+        elif log.admits_refusal(client.principal, client.client_host, client.listener):
+            log.write(line)
     if refused:
         log.write(_line("refusal", client, request, left, counts))
 

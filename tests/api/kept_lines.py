@@ -15,5 +15,8 @@ class Kept(AuditLog):
         """All of them."""
         return True
 
+    def write_change(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+
     def write(self, line: Any, time_ms: int | None = None) -> None:
         self.lines.append(dict(line))

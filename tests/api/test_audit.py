@@ -29,6 +29,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 )
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from tests.api.in_process import ask
 from tests.api.kept_lines import Kept
 from tests.control.fakes import World, world
@@ -122,6 +123,26 @@ def test_a_change_has_its_line_however_many_refusals_there_were(
     assert (line["event"], line["resources"]) == ("change", [{"name": "own", "error": "NONE"}])
     refused = CreateTopicsRequest(topics[1:], 30_000, False)
     assert lines(made, ApiKey.CREATE_TOPICS, 5, refused) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_"),
+    [
+        (ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([], 30_000, False)),
+        (ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([CreatableTopic("t", 1, 1)], 30_000, True)),
+        (ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["none"], timeout_ms=1000)),
+        (ApiKey.RENEW_DELEGATION_TOKEN, 2, RenewDelegationTokenRequest(b"none", 1)),
+    ],
+    ids=["empty", "validate only", "unknown", "token"],
+)
+def test_requests_that_change_nothing_are_within_the_limits_of_refusals(
+    made: World, monkeypatch: pytest.MonkeyPatch, api: ApiKey, version: int, request_: Any
+) -> None:
+    """Before, a client without any permission could write such lines without end."""
+    (line,) = lines(made, api, version, request_)
+    assert line["event"] == "change"
+    monkeypatch.setattr(Kept, "admits_refusal", lambda *_: False)
+    assert lines(made, api, version, request_) == []
 
 
 def test_reading_that_is_allowed_leaves_no_line(made: World) -> None:

@@ -6,12 +6,13 @@ queue. Lines beyond MAX_QUEUED_BYTES are dropped and counted, and the count beco
 """
 
 import asyncio
+import hashlib
 import json
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +39,8 @@ BATCH_BYTES: Final = 1 << 18
 SYNC_S: Final = 1.0
 CLOSE_S: Final = 5.0
 WINDOW_S: Final = 1.0
+MAX_COMPARED: Final = 1000
+"""Maximum of changes of a second that are compared with later ones."""
 EVENTS = bind("kbroker_audit_events_total")
 LOST = bind("kbroker_audit_lost_total")
 
@@ -50,6 +53,7 @@ class AuditLog:
         self._words = slots.words
         self._retry_s = retry_s
         self._refusals = RefusalLines()
+        self._changes = ChangeLines()
         self._window: asyncio.TimerHandle | None = None
         self._events: deque[AuditEvent] = deque()
         self._turn_requested = False
@@ -90,16 +94,29 @@ class AuditLog:
             self._changed.notify()
 
     def admits_refusal(self, principal: str, host: str, listener: str) -> bool:
-        """Whether a refused request has a line of its own. Others are counted, and the count
-        becomes a line at the end of the second: else a client without any permission could have the
-        log's oldest file removed."""
+        """Whether a refused request, or one that changes nothing, has a line of its own. Others are
+        counted, and the count becomes a line at the end of the second: else a client without any
+        permission could have the log's oldest file removed."""
+        self._open_window()
+        return self._refusals.admits(principal, host, listener)
+
+    def write_change(self, line: dict[str, Any]) -> None:
+        """Queue the line of a change. Equal ones of a principal at an address within a second are
+        counted in one more line: else a user who may change one topic, or renew a token, could have
+        the log's oldest file removed."""
+        self._open_window()
+        if self._changes.admits(line):
+            self.write(line)
+
+    def _open_window(self) -> None:
         if self._window is None:
             self._window = asyncio.get_running_loop().call_later(WINDOW_S, self._end_window)
-        return self._refusals.admits(principal, host, listener)
 
     def _end_window(self) -> None:
         self._window = None
         for line in self._refusals.take_rest():
+            self.write(line)
+        for line in self._changes.take_repeated():
             self.write(line)
 
     def take(self, events: Sequence[AuditEvent]) -> None:
@@ -243,6 +260,33 @@ class RefusalLines:
             }
             for (principal, host, listener), count in self._rest.take().items()
         ]
+
+
+class ChangeLines:
+    """The changes of a second. Owner: the AuditLog."""
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, dict[str, Any]] = {}
+        self._repeated: Counter[bytes] = Counter()
+
+    def admits(self, line: dict[str, Any]) -> bool:
+        """Count a change. Whether it has a line of its own: it does not repeat one of this second,
+        from the same principal and network."""
+        same = {**line, "host": network_of(line["host"]), "port": 0, "client_id": None}
+        key = hashlib.blake2b(encoded(same), digest_size=16).digest()
+        if key in self._first:
+            self._repeated[key] += 1
+            return False
+        if len(self._first) < MAX_COMPARED:
+            self._first[key] = same
+        return True
+
+    def take_repeated(self) -> Iterator[dict[str, Any]]:
+        """The second has ended: a line for all that repeated one."""
+        for key, count in self._repeated.items():
+            yield {**self._first[key], "count": count}
+        self._repeated.clear()
+        self._first.clear()
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:

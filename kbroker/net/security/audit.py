@@ -26,7 +26,7 @@ from kbroker.ipc.rate_limit import LineLimits
 from kbroker.net.connections.connection import Connection
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.security.failed_logins import SEVERAL_HOSTS, FailedLogins
+from kbroker.net.security.failed_logins import SEVERAL_HOSTS, FailedLogins, RepeatedLogins
 
 MAX_WAITING: Final = 4096
 """Maximum of events that wait for the end of the second; at this number they are sent at once."""
@@ -59,6 +59,7 @@ class Audit:
         """When the first refusal of a line was."""
         self._sampled: dict[int, tuple[Connection, int, int]] = {}
         self._failed = FailedLogins()
+        self._repeated = RepeatedLogins()
         self._next_row = 0
 
     def login(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
@@ -79,7 +80,7 @@ class Audit:
             )
             if reason:
                 self._failed.add(event)
-            else:
+            elif self._repeated.admits(event):
                 self._add(event)
 
     def refused(self, connection: Connection, operation: int, kind: int, name: str, count: int = 1) -> None:
@@ -119,6 +120,7 @@ class Audit:
         ]
         self._refused_ms.clear()
         self._events += self._failed.take()
+        self._events += self._repeated.take()
         events, self._events = self._events, []
         if events:
             self.send(AuditEvents(tuple(events)))

@@ -17,6 +17,7 @@ from kbroker.control.audit.log import (
     MAX_LINE_BYTES,
     MAX_QUEUED_BYTES,
     AuditLog,
+    ChangeLines,
     RefusalLines,
     encoded,
     shortened,
@@ -156,6 +157,48 @@ def test_refused_requests_of_very_many_clients_have_a_number_of_lines(
     assert rest == [("User:2", "h", 1), ("User:3", "h", 1), ("User:*", "*", 3)]
     assert refusals.take_rest() == []
     assert refusals.admits("User:9", "h", "L")
+
+
+def change(host: str = "2001:db8::1", port: int = 1, name: str = "t", **more: Any) -> dict[str, Any]:
+    who = {"principal": "User:a", "host": host, "port": port, "listener": "L", "client_id": str(port)}
+    return {"event": "change", **who, **more, "operation": "CreateTopics", "resources": [{"name": name}]}
+
+
+def test_a_change_that_is_repeated_without_end_has_some_lines_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a user who may change one topic, or own a token; before, each request had a line."""
+    monkeypatch.setattr(audit_log, "WINDOW_S", 0.05)
+    log = AuditLog(AuditFiles(tmp_path, 1 << 30, 2), private())
+
+    async def run() -> None:
+        for port in range(500):
+            log.write_change(change(f"2001:db8::{port:x}", port))
+        log.write_change(change(name="u"))
+        log.write_change(change(principal="User:b"))
+        await asyncio.sleep(0.2)
+        log.write_change(change())
+
+    asyncio.run(run())
+    log.close()
+    found = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()]
+    assert [(line["principal"], line["resources"][0]["name"], line.get("count")) for line in found] == [
+        ("User:a", "t", None),
+        ("User:a", "u", None),
+        ("User:b", "t", None),
+        ("User:a", "t", 499),
+        ("User:a", "t", None),
+    ]
+    assert (found[3]["host"], found[3]["port"], found[3]["client_id"]) == ("2001:db8::/64", 0, None)
+
+
+def test_changes_are_compared_with_some_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "MAX_COMPARED", 2)
+    changes = ChangeLines()
+    assert all(changes.admits(change(name=name)) for name in "abc")
+    assert [changes.admits(change(name=name)) for name in "abc"] == [False, False, True]
+    assert [line["resources"][0]["name"] for line in changes.take_repeated()] == ["a", "b"]
+    assert list(changes.take_repeated()) == []
 
 
 def test_a_stop_does_not_wait_for_a_disk_that_refuses(tmp_path: Path) -> None:

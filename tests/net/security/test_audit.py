@@ -11,6 +11,7 @@ from kbroker.ipc.messages import MORE_REFUSALS, AuditEvent
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security import audit as module
 from kbroker.net.security.audit import MAX_TEXT, Audit
+from kbroker.net.security.failed_logins import LINES_OF_A_USER, MORE_LOGINS
 
 NOW_MS = 5
 
@@ -70,6 +71,16 @@ def test_logins_are_sent_once_at_the_end_of_the_second() -> None:
     assert scene.sent == [(good, bad)]
     scene.audit.tick()
     assert scene.sent == [(good, bad)]
+
+
+def test_logins_beyond_some_of_a_second_share_a_line() -> None:
+    scene = Scene()
+    for _ in range(LINES_OF_A_USER + 3):
+        scene.audit.login(scene.connect(1), "PLAIN", "ann", "")
+    scene.audit.tick()
+    *single, rest = scene.sent[0]
+    assert len(single) == LINES_OF_A_USER
+    assert (rest.event, rest.allowed, rest.reason, rest.count) == ("login", True, MORE_LOGINS, 3)
 
 
 def test_texts_of_a_client_are_cut() -> None:

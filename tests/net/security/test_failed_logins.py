@@ -1,4 +1,4 @@
-"""Failed logins for the audit log: equal ones share a line, and no client gets many lines a
+"""Logins for the audit log: equal failures share a line, and no client gets many lines a
 second."""
 
 from kbroker.config.principals import EVERYBODY
@@ -6,9 +6,12 @@ from kbroker.ipc.messages import AuditEvent
 from kbroker.net.security.failed_logins import (
     BEYOND,
     LINES_OF_A_HOST,
+    LINES_OF_A_USER,
     LINES_OF_ALL,
+    MORE_LOGINS,
     SEVERAL_HOSTS,
     FailedLogins,
+    RepeatedLogins,
 )
 
 
@@ -60,3 +63,21 @@ def test_the_addresses_of_an_ipv6_network_have_the_lines_of_one() -> None:
     assert len(found) == LINES_OF_A_HOST + 2
     assert [event.host for event in found if event.reason == BEYOND] == ["2001:db8::/64"]
     assert [event.count for event in found if event.host == "5.6.7.8"] == [1]
+
+
+def test_a_user_who_logs_in_again_and_again_has_few_lines_and_none_is_left_out() -> None:
+    """Before, each had a line: a user without any permission had the oldest file removed."""
+    repeated = RepeatedLogins()
+
+    def login(user: str, port: int, host: str = "2001:db8::1") -> bool:
+        return repeated.admits(AuditEvent(7 + port, "login", user, host, port, "SASL", "PLAIN", True))
+
+    admitted = [port for port in range(560) if login("User:x", port, f"2001:db8::{port:x}")]
+    assert admitted == list(range(LINES_OF_A_USER))
+    assert login("User:y", 1)
+    (rest,) = repeated.take()
+    assert (rest.principal, rest.host, rest.port) == ("User:x", "2001:db8::/64", 0)
+    assert (rest.time_ms, rest.allowed, rest.reason) == (7 + LINES_OF_A_USER, True, MORE_LOGINS)
+    assert rest.count == 560 - LINES_OF_A_USER
+    assert login("User:x", 1)
+    assert repeated.take() == []
