@@ -1,4 +1,5 @@
-"""A port of this host at which another user listens, as one who waits for the broker's passwords."""
+"""A port of this host at which another user listens, as one who waits for the broker's
+passwords."""
 
 import os
 import select

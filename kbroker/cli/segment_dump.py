@@ -17,10 +17,13 @@ from kbroker.protocol import batch_layout as layout
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.protocol.record_types import RecordTypes, decode_record
-from kbroker.protocol.records import Record, RecordBatch, read_marker, read_records
+from kbroker.protocol.records import Record, RecordBatch, read_marker, read_records_in_pieces
 from kbroker.protocol.schema import ProtocolError, Struct
 
 Item = dict[str, Any]
+SHOWN_BYTES = 256 << 20
+SHOWN_HEADERS = 1_000_000
+"""Maximum of a record that is shown: a batch of a megabyte may hold a gigabyte."""
 SEQUENCES = 1 << 31  # sequences wrap from 2^31 - 1 to 0
 
 DECODABLE: Mapping[str, RecordTypes] = {
@@ -123,7 +126,7 @@ def _codec_name(codec: int) -> str:
 
 def _record_items(path: Path, batch: RecordBatch, types: RecordTypes | None) -> Iterator[Item]:
     try:
-        for record in read_records(batch):
+        for record in read_records_in_pieces(batch, SHOWN_BYTES, SHOWN_HEADERS):
             yield _record_item(batch, record, types)
     except ProtocolError as error:
         yield problem(path, f"batch at offset {batch.base_offset}: {error}")

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kbroker.protocol import batch_layout as layout
-from kbroker.protocol.compression import MAX_BYTES, Codec, TooLong, compress, decompress
+from kbroker.protocol.compression import MAX_BYTES, Codec, TooLong, bounded_pieces, compress, decompress
 from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import paced
@@ -123,7 +123,7 @@ def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
             raise ProtocolError("a varint of more than 10 bytes in a record")
 
 
-def read_varint32(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+def read_varint32(buf: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
     """As `read_varint`, of at most 5 bytes: every number in a record but its timestamp. What the
     fifth byte has beyond 32 bits is left out, as by Kafka."""
     value = shift = 0
@@ -314,6 +314,39 @@ def read_records(
         ) from error
     if pos != len(buf):
         raise ProtocolError(f"{len(buf) - pos} bytes after the last record of a batch")
+
+
+def read_records_in_pieces(batch: RecordBatch, max_bytes: int, max_headers: int) -> Iterator[Record]:
+    """As `read_records`, but a piece of a batch is decompressed at a time: what a record takes is
+    bounded, not what all of them take. max_bytes, max_headers: of a record; TooLong for more."""
+    append_time = batch.max_timestamp if batch.has_log_append_time else None
+    left, buf = batch.record_count, bytearray()
+    for piece in bounded_pieces(batch.codec, batch.data[layout.RECORDS :], MAX_BYTES):
+        buf += piece
+        pos = 0
+        while left > 0:
+            try:
+                size, start = read_varint32(buf, pos)
+            except IndexError:  # the rest of the number is in the next piece
+                break
+            if size < 0:
+                raise ProtocolError("a record ends after its batch")
+            if size > max_bytes:
+                raise TooLong(f"a record of {size} bytes, more than the {max_bytes} allowed")
+            if start + size > len(buf):
+                break
+            pos = start + size
+            try:
+                yield _read_record(batch, bytes(buf[start:pos]), append_time, max_headers)
+            except IndexError as error:
+                where = f"a record of the batch at offset {batch.base_offset}"
+                raise ProtocolError(f"{where} is damaged: {error}") from error
+            left -= 1
+        del buf[:pos]
+        if buf and left <= 0:
+            raise ProtocolError("bytes after the last record of a batch")
+    if left > 0 or buf:
+        raise ProtocolError("a record ends after its batch")
 
 
 def _read_record(

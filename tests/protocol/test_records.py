@@ -5,6 +5,7 @@ CAPTURED was written by Apache Kafka 4.3.1's MemoryRecords for the same records.
 """
 
 import random
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -26,6 +27,7 @@ from kbroker.protocol.records import (
     read_batches,
     read_marker,
     read_records,
+    read_records_in_pieces,
     read_varint,
     read_varint32,
     write_varint,
@@ -116,6 +118,8 @@ def test_records_come_back_from_every_codec(codec: Codec, records: list[NewRecor
     found = list(read_all(memoryview(data + data)))
     expected = [Record(7 + i, t, k, v, tuple(h)) for i, (k, v, h, t) in enumerate(records)]
     assert found == expected + expected
+    (batch,) = read_batches(data)
+    assert list(read_records_in_pieces(batch, 1 << 20, 3)) == expected
 
 
 def test_markers_have_kafkas_bytes() -> None:
@@ -231,6 +235,24 @@ def test_the_headers_of_all_records_of_a_batch_have_a_bound(codec: Codec) -> Non
         next(found)
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_records_are_read_in_pieces_with_a_bound_for_each(codec: Codec) -> None:
+    """Before, `kbroker log dump --deep` decompressed all of a batch."""
+    records: list[NewRecord] = [(None, bytes(1 << 20), [("", None)] * 2, 0)] * 64
+    (batch,) = read_batches(build_batch(records, codec=codec))
+    tracemalloc.start()
+    try:
+        sizes = [len(record.value or b"") for record in read_records_in_pieces(batch, 2 << 20, 2)]
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20
+    finally:
+        tracemalloc.stop()
+    assert sizes == [1 << 20] * 64
+    with pytest.raises(TooLong, match=r"a record of 1048.* more than the 1048576 allowed"):
+        next(read_records_in_pieces(batch, 1 << 20, 2))
+    with pytest.raises(TooLong, match="more headers than allowed"):
+        next(read_records_in_pieces(batch, 2 << 20, 1))
+
+
 def raw_batch(body: bytes, count: int = 1, attributes: int = 0) -> RecordBatch:
     """A batch with these bytes as its records; its CRC is 0."""
     length = layout.HEADER_BYTES - layout.LENGTH_OVERHEAD + len(body)
@@ -262,6 +284,8 @@ def test_records_of_handmade_bytes_are_read() -> None:
 def test_a_damaged_record_is_refused_with_the_reason(body: bytes, why: str) -> None:
     with pytest.raises(ProtocolError, match=why):
         list(read_records(raw_batch(body)))
+    with pytest.raises(ProtocolError, match=why.removeprefix("1 ")):
+        list(read_records_in_pieces(raw_batch(body), 100, 100))
 
 
 @pytest.mark.parametrize(
