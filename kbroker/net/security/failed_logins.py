@@ -6,6 +6,7 @@ IPv6 network counts as one) and in total. Failures beyond the limits are counted
 so that none is left out. A user who logs in again and again has a number of lines, too.
 """
 
+from collections import Counter
 from typing import Final
 
 from kbroker.config.client_network import network_of
