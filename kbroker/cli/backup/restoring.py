@@ -23,6 +23,7 @@ from kbroker.cli.points_in_time import format_time
 from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.meta_properties import MetaProperties, write
 from kbroker.log import checkpoint, files
 from kbroker.protocol.kafka_uuid import parse_uuid
@@ -51,6 +52,7 @@ def restore(
         _check_contents(folder)
         try:
             _fill(repository, point, chosen, folder, advance)
+            LogDir(str(folder)).sync()  # also what an interrupted restore has left in memory
         except OSError as error:
             raise CommandFailed(
                 f"{error.filename or folder}: {error.strerror}; the same command continues, with the files in {folder}"

@@ -10,6 +10,7 @@ from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.repository import Repository
 from kbroker.cli.backup.restoring import RESTORING, _locked, restore
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.io.files.log_dir import LogDir
 from kbroker.protocol.kafka_uuid import format_uuid
 
 
@@ -156,3 +157,22 @@ def test_a_full_disk_names_the_file_and_how_to_continue(
         ):
             restored(repository, point, tmp_path / "to")
     assert len(restored(repository, point, tmp_path / "to")) == 3
+
+
+def test_everything_is_on_disk_before_the_log_dir_has_its_name(
+    repository: Repository, point: Point, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut partition.metadata was empty, and the broker left the topic alone. So may
+    be the files of an interrupted restore, which are not written again."""
+    restored(repository, point, tmp_path / "first")
+    expected = {str(path.relative_to(tmp_path / "first")) for path in (tmp_path / "first").rglob("*")}
+    synced: list[set[str]] = []
+
+    def sync(log_dir: LogDir) -> None:
+        synced.append({str(path.relative_to(log_dir.path)) for path in Path(log_dir.path).rglob("*")})
+        assert not (tmp_path / "to").exists()
+
+    monkeypatch.setattr(LogDir, "sync", sync)
+    restored(repository, point, tmp_path / "to")
+    assert synced == [expected]
+    assert "orders-0/partition.metadata" in expected
