@@ -123,6 +123,7 @@ class Repository:
         writing.unlink(missing_ok=True)
         if self._link and whole and _linked(source, size, writing):
             sha256 = _checksum(source, size)
+            os.fsync(source)  # its broker may not have done that yet
             self._name(writing, sha256)
             writing.unlink(missing_ok=True)  # rename keeps it if the object is already a link to this file
             return sha256

@@ -351,6 +351,23 @@ def test_a_damaged_object_that_is_removed_is_stored_again(repository: Repository
     assert repository.path(sha256).read_bytes() == b"abc"
 
 
+def test_a_linked_segment_is_on_disk_before_it_has_its_name(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its broker may have rolled it just now: after a power cut the backup lacked its last bytes."""
+    linking, segment, synced = Repository(repository.folder, link=True), source(tmp_path, b"abc"), list[int]()
+    sync = os.fsync
+
+    def noted(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with open(segment, "rb") as opened:
+        place = linking.path(linking.store(opened.fileno(), 3, whole=True))
+    assert synced == [segment.stat().st_ino, place.parent.stat().st_ino]
+
+
 def test_a_linked_segment_takes_no_room_and_stays_as_it_is(repository: Repository, tmp_path: Path) -> None:
     """Twice, and then with less of it: a link must never be opened for writing."""
     linking = Repository(repository.folder, link=True)
