@@ -10,13 +10,14 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from kbroker.kernels.trust import own_cache_folder
+from kbroker.kernels.trust import OWNER_ONLY, own_cache_folder
 from spark_validation.java import OLDEST, installed_java, is_new_enough, packaged_java
 
 POM = Path(__file__).parent / "engine.xml"
 MARK = "connect-mirror-"
 SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 FETCH_S = 900
+OURS_ALONE = 0o077
 MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
@@ -60,9 +61,10 @@ def resolve_once(java: Path, pom: Path, folder: Path) -> None:
 
 
 def resolve(java: Path, pom: Path, folder: Path) -> None:
-    """Copy all jars of a pom into an empty folder. Raises JarsMissing."""
+    """Copy all jars of a pom into an empty folder, in which no other user can write whatever the
+    umask is: they are run. Raises JarsMissing."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(mode=OWNER_ONLY, parents=True)
     if mvn := shutil.which("mvn"):
         flags = ("--batch-mode", "--quiet")
         commands = [[mvn, *flags, "-f", str(pom), MAVEN_GOAL, f"-DoutputDirectory={folder}"]]
@@ -75,7 +77,9 @@ def resolve(java: Path, pom: Path, folder: Path) -> None:
     for command in commands:
         environment = os.environ | {"JAVA_HOME": os.environ.get("JAVA_HOME", str(java.resolve().parents[1]))}
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, env=environment)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=FETCH_S, env=environment, umask=OURS_ALONE
+            )
         except subprocess.TimeoutExpired:
             raise JarsMissing(
                 f"fetching the jars took longer than {FETCH_S} s: {command[0]} was stopped"
