@@ -1,6 +1,7 @@
 """The list of APIs, from which dispatch, ApiVersions and docs/apis.md derive."""
 
 import logging
+import time
 from collections.abc import Mapping
 from functools import partial
 from types import ModuleType
@@ -89,6 +90,7 @@ from kbroker.api.version_answers import unsupported
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
+from kbroker.net.rate_limited_log import RateLimitedLog
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import encode_long_response, encode_response
@@ -187,7 +189,11 @@ class Dispatch:
         self._services = services
         self._configs = ConfigResults(services.broker)
         self._counts = ErrorCounts(services.broker.metrics)
+        self._log = RateLimitedLog(log, time.monotonic)
         RebalanceRequests(services, self._counts, self.encoded).register()
+
+    def _warn(self, client: ClientRequest, what: str) -> None:
+        self._log("%s:%d %s; closed", client.client_host, client.client_port, what)
 
     def __call__(self, client: ClientRequest) -> Frame | Deferred:
         """Answer one request in the control process; returns a Deferred if the answer comes
@@ -196,14 +202,16 @@ class Dispatch:
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
             if client.api_key == api_versions.API.key:
                 return unsupported(client)
-            _warn(client, f"asked for API {client.api_key} version {client.api_version}, which is not served")
+            self._warn(
+                client, f"asked for API {client.api_key} version {client.api_version}, which is not served"
+            )
             return None
         try:
             request, _ = decode(
                 api.request, client.api_version, client.body
             )  # trailing bytes are legal: librdkafka sends some
         except ProtocolError as error:
-            _warn(client, f"sent a bad {api.name}: {error}")
+            self._warn(client, f"sent a bad {api.name}: {error}")
             return None
         module = _HANDLERS[client.api_key]
         refused = partial(_refused, module, client, request)
@@ -247,9 +255,11 @@ class Dispatch:
             audit(self._services.audit, client, request, response, refused)
             return frame
         except TooLarge:
-            _warn(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
+            self._warn(
+                client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes"
+            )
         except ProtocolError as error:
-            _warn(client, f"asked API {client.api_key} for something that no answer can hold: {error}")
+            self._warn(client, f"asked API {client.api_key} for something that no answer can hold: {error}")
         finally:
             if is_sliced():
                 release(response)
@@ -262,10 +272,6 @@ def _refused(module: ModuleType, client: ClientRequest, request: Struct, error: 
     error.__traceback__ = None  # its stack frames keep the request alive
     response: Struct = module.refuse(request, error, client.api_version)
     return response
-
-
-def _warn(client: ClientRequest, what: str) -> None:
-    log.warning("%s:%d %s; closed", client.client_host, client.client_port, what)
 
 
 def _framed(client: ClientRequest, response: Struct) -> bytes | LongFrame:

@@ -17,6 +17,7 @@ from kbroker.api.row import BY_TOPIC, REPEATED, Owner
 from kbroker.api.versions import VERSIONS
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.cached_answers import CachedAnswer
+from kbroker.net.rate_limited_log import BURST
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.index import APIS as KNOWN
@@ -121,6 +122,15 @@ def test_a_body_that_can_not_be_read_closes_the_connection(
     with world(tmp_path) as made, caplog.at_level(logging.WARNING):
         assert asyncio.run(send(made.broker, ApiKey.METADATA, 1, b"\x00\x00\x00\x09")) is None
     assert "bad Metadata" in caplog.text
+
+
+def test_a_client_that_sends_such_bodies_again_and_again_does_not_fill_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world(tmp_path) as made, caplog.at_level(logging.WARNING):
+        for _ in range(3 * BURST):
+            assert asyncio.run(send(made.broker, ApiKey.METADATA, 1, b"\x00\x00\x00\x09")) is None
+    assert BURST <= len(caplog.records) < 2 * BURST
 
 
 def test_bytes_after_the_request_are_passed_over(tmp_path: Path) -> None:
