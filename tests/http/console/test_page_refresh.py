@@ -262,3 +262,19 @@ def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
     page.browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))")
     page.sees("Not up to date. The broker cannot be reached")
     page.sees("No consumer uses this group now.")
+
+
+def test_a_topic_says_how_many_groups_it_leaves_out(page: Page) -> None:
+    page.show("topics/orders/groups")
+    assert not page.browser.run("document.querySelector('.panel .notice')")
+    page.show("topics/orders")
+    page.browser.run(
+        """window.plain = window.fetch;
+        window.fetch = async (where, ...more) => {
+          const answer = await window.plain(where, ...more);
+          if (!String(where).includes('/groups?')) return answer;
+          return new Response(JSON.stringify({ ...await answer.json(), total: 12345 }), answer);
+        }"""
+    )
+    page.click("Groups")
+    page.sees("12,345 groups read this topic. Shown are the")

@@ -63,8 +63,9 @@ const MOST = 1000; // as the API
 async function readers({ name, signal }) {
   const shown = paged();
   const rows = async () => {
-    const { groups } = await get(path("groups"), { topic: name, limit: MOST }, signal);
-    return groups.length ? shown(columns(true), groups, { go: (row) => `#/groups/${encodeURIComponent(row.group)}` })
+    const { groups, total } = await get(path("groups"), { topic: name, limit: MOST }, signal);
+    const rest = total > groups.length && h("div", { class: "notice" }, `${exact(total)} groups read this topic. Shown are the ${exact(groups.length)} with the largest lag; the page Groups finds the others.`);
+    return groups.length ? [rest, shown(columns(true), groups, { go: (row) => `#/groups/${encodeURIComponent(row.group)}` })]
       : empty("No groups", "No group reads this topic, or has committed an offset in it.");
   };
   const element = panel(null, await rows());
