@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from loadtest.client_settings import give_settings, readers
 from loadtest.faults.disk import NoDisk, SmallDisk
 from loadtest.faults.preload import NoPreload, Preload
 from loadtest.settings import WrongSetting
@@ -168,18 +169,36 @@ class OwnBroker:
                     os.environ[name] = value
 
 
+def reached(target: str, file: Path | None, judged: bool = False) -> str:
+    """host:port of a broker that answers clients with the settings of the file; all clients of this
+    process and its children then use them. judged: also the judge, in Java. Raises NoBroker,
+    WrongSetting."""
+    if file is None:
+        return check_target(target)
+    if not readers:
+        raise WrongSetting("--command-config is read by `kbroker loadtest` alone: start it so")
+    _address(target)
+    give_settings(*readers[-1](file, target, judged))
+    return target
+
+
 def check_target(target: str) -> str:
     """host:port of a broker that answers. Raises NoBroker, WrongSetting."""
-    if not target:
-        raise WrongSetting("--target is empty; is a shell variable not set?")
-    host, _, port = target.rpartition(":")
-    if not host or not port.isdigit():
-        raise WrongSetting(f"--target {target}: expected host:port")
+    host, port = _address(target)
     try:
-        with socket.create_connection((host, int(port)), timeout=5) as link:
+        with socket.create_connection((host, port), timeout=5) as link:
             link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)
             if len(link.recv(4)) != 4:
                 raise NoBroker(f"{target} does not speak the Kafka protocol")
     except OSError as failure:
         raise NoBroker(f"no broker at {target}: {failure.strerror or failure}") from failure
     return target
+
+
+def _address(target: str) -> tuple[str, int]:
+    if not target:
+        raise WrongSetting("--target is empty; is a shell variable not set?")
+    host, _, port = target.rpartition(":")
+    if not host or not port.isdigit():
+        raise WrongSetting(f"--target {target}: expected host:port")
+    return host, int(port)

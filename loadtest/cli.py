@@ -7,13 +7,14 @@ import time
 import traceback
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from confluent_kafka import KafkaException
 
-from loadtest.brokers import NoBroker, OwnBroker, check_target
+from loadtest.brokers import NoBroker, OwnBroker, reached
 from loadtest.conductor import Conductor, LoadFailed, describe, say
 from loadtest.examples import examples
 from loadtest.exit_codes import (
@@ -54,6 +55,14 @@ class BrokerKind(StrEnum):
 Seconds = Annotated[float, typer.Option(metavar="SECONDS", help="Duration of the load.")]
 Target = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="A running broker.", show_default="start one")
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --target: file with client settings (security and others), with Java's or librdkafka's "
+        "names.",
+    ),
 ]
 Broker = Annotated[BrokerKind, typer.Option(help="The broker to start if there is no --target.")]
 Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
@@ -125,6 +134,7 @@ History = Annotated[bool, typer.Option(help="Write histories (required for a jud
 def run(
     seconds: Seconds = DEFAULT.seconds,
     target: Target = None,
+    command_config: CommandConfig = None,
     broker: Broker = BrokerKind.KBROKER,
     seed: Seed = DEFAULT.seed,
     faults: Faults = "none",
@@ -165,9 +175,8 @@ def run(
     kinds = _kinds(faults)
     if (judge or live) and not history:
         raise typer.BadParameter("--judge and --live need --history")
-    raise typer.Exit(
-        _code_of(lambda: _whole_run(settings, target, broker, kinds, folder, judge, live, keep_data))
-    )
+    work = partial(_whole_run, settings, target, command_config, broker, kinds, folder)
+    raise typer.Exit(_code_of(lambda: work(judge, live, keep_data)))
 
 
 @app.command(
@@ -204,12 +213,13 @@ def overhead(
         int, typer.Option(min=1, max=10_000, help="Number of turns with and without histories.")
     ] = 20,
     target: Target = None,
+    command_config: CommandConfig = None,
     record_bytes: RecordBytes = "256",
 ) -> None:
     """Measure the cost of histories: one producer and one consumer at full speed, alternately with
     and without histories."""
     settings = _settings({"seconds": seconds}, record_bytes)
-    raise typer.Exit(_code_of(lambda: measure(seconds, pairs, target, settings.record_bytes)))
+    raise typer.Exit(_code_of(lambda: measure(seconds, pairs, target, settings.record_bytes, command_config)))
 
 
 def _settings(given: dict[str, Any], record_bytes: str) -> Settings:
@@ -276,6 +286,7 @@ def was_interrupted(error: BaseException | None) -> bool:
 def _whole_run(
     settings: Settings,
     target: str | None,
+    command_config: Path | None,
     kind: BrokerKind,
     kinds: list[str],
     folder: Path | None,
@@ -300,7 +311,7 @@ def _whole_run(
     )  # as Ctrl-C: stops everything that was started here
     try:
         if target is not None:
-            bootstrap = check_target(target)
+            bootstrap = reached(target, command_config, judge or live)
         else:
             disk_bytes = int(settings.rate * settings.record_bytes[1] * settings.seconds * 4) + (2 << 30)
             broker = OwnBroker(folder / "broker", kind.value, disk_bytes, kinds)

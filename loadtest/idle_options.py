@@ -13,3 +13,7 @@ class LoadCommand(UsefulOptions):
         "loadtest run": {"--target": ("--broker", "--keep-data")},
         "loadtest plan": {"--target": ("--broker",)},
     }
+    idle_without: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "loadtest run": {"--command-config": "--target"},
+        "loadtest overhead": {"--command-config": "--target"},
+    }

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtest.brokers import OwnBroker, check_target
+from loadtest.brokers import OwnBroker, reached
 from loadtest.clock import Clock
 from loadtest.interpreter import RUN_MODULE
 from loadtest.page import Page, Slot
@@ -41,8 +41,11 @@ class Speed:
         return f"{self.per_s:,.0f}/s {self.cpu_ns / 1000:.2f} µs"
 
 
-def measure(seconds: float, pairs: int, target: str | None, record_bytes: tuple[int, int]) -> None:
-    """Prints the medians of the ratios within a pair of turns."""
+def measure(
+    seconds: float, pairs: int, target: str | None, record_bytes: tuple[int, int], file: Path | None = None
+) -> None:
+    """Prints the medians of the ratios within a pair of turns. file: of settings to connect to the
+    target."""
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
         broker: OwnBroker | None = None
@@ -52,7 +55,7 @@ def measure(seconds: float, pairs: int, target: str | None, record_bytes: tuple[
                 broker.start()
                 bootstrap = broker.bootstrap
             else:
-                bootstrap = check_target(target)
+                bootstrap = reached(target, file)
             runs = {kept: _run(bootstrap, kept, record_bytes) for kept in (False, True)}
             for role in ROLES:
                 # a consumer must not catch up with what was produced before

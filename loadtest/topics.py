@@ -8,6 +8,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from loadtest.client_settings import client_settings
 from loadtest.run import PartitionEnds, Run, Topic
 from loadtest.settings import Settings
 
@@ -25,7 +26,7 @@ def plan_topics(run: int, settings: Settings) -> list[Topic]:
 
 def create_topics(run: Run, settings: Settings) -> None:
     """Raises KafkaException, with a clear text, when the broker cannot be reached or refuses."""
-    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+    admin = AdminClient({**client_settings(), "bootstrap.servers": run.bootstrap, "log_level": 0})
     config = {"segment.bytes": str(settings.segment_bytes), "max.message.bytes": "2097152"}
     topics = [NewTopic(topic.name, topic.partitions, 1, config=config | topic.config) for topic in run.topics]
     for future in admin.create_topics(topics, operation_timeout=30, request_timeout=30).values():
@@ -89,6 +90,7 @@ def find_committed(run: Run, groups: dict[str, list[str]]) -> dict[str, dict[str
 def _reader(bootstrap: str, isolation: str, group: str = "nobody") -> Consumer:
     return Consumer(
         {
+            **client_settings(),
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "isolation.level": isolation,

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from loadtest.client_settings import java_settings
 from loadtest.record import header_bytes
 from spark_validation.evidence import ABORTED, LOG_SCHEMA, PLACE, VISIBLE
 from spark_validation.segments.frame import segment_frame
@@ -65,6 +66,11 @@ def segment_batches(
     return segment_frame(spark, options | {"crc": str(check).lower()})
 
 
+def login_options() -> dict[str, str]:
+    """The connector's options for a broker that requires TLS or a login."""
+    return {f"kafka.{name}": value for name, value in java_settings().items()}
+
+
 def connector_records(
     spark: SparkSession,
     bootstrap: str,
@@ -77,6 +83,7 @@ def connector_records(
     """The columns that Spark's Kafka connector reads: key, value, topic, partition, offset,
     timestamp, timestampType."""
     options = (LARGE_FETCHES if large_fetches else {}) | {
+        **login_options(),
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",

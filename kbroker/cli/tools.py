@@ -38,7 +38,12 @@ def tune(context: typer.Context) -> None:
 def loadtest(context: typer.Context) -> None:
     """Load a broker and record what it acknowledged: `kbroker loadtest --help`
     (`kbroker docs loadtest`). Needs the extra `loadtest`."""
-    _run(_program("loadtest.cli", "loadtest"), context, "kbroker loadtest")
+    program = _program("loadtest.cli", "loadtest")
+    from kbroker.cli import load_settings
+    from loadtest.client_settings import readers
+
+    readers[:] = [load_settings.read]
+    _run(program, context, "kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:

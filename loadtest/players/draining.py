@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from loadtest.client_settings import client_settings
 from loadtest.history import writer_name
 from loadtest.page import Slot
 from loadtest.players.inbox import Inbox
@@ -39,6 +40,7 @@ class DrainingPlayer(Player):
         inbox = Inbox(self.part.run, number, self.page, self.clock, history)
         consumer = Consumer(
             {
+                **client_settings(),
                 **QUICK,
                 "bootstrap.servers": self.part.bootstrap,
                 "group.id": "nobody",

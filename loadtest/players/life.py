@@ -8,6 +8,7 @@ import time
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from loadtest.client_settings import client_settings
 from loadtest.history import writer_name
 from loadtest.page import Slot
 from loadtest.players.outbox import MAX_PENDING, Intents, Outbox
@@ -80,6 +81,7 @@ class ProducerLife:
         settings = self.player.settings
         timeout_ms = NEVER_MS if idempotent else MESSAGE_TIMEOUT_MS
         configuration: dict[str, str | int | float | bool | object] = {
+            **client_settings(),
             **QUICK,
             "bootstrap.servers": self.player.part.bootstrap,
             "client.id": self._name,

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from loadtest.client_settings import client_settings
 from loadtest.history import UNKNOWN_START, AssignmentEvent, writer_name
 from loadtest.page import Slot
 from loadtest.players.failures import error_of
@@ -69,6 +70,7 @@ class Membership:
 
     def _settings(self, isolation: str) -> dict[str, Any]:
         return {
+            **client_settings(),
             **QUICK,
             "bootstrap.servers": self.player.part.bootstrap,
             "client.id": self._name,

@@ -15,6 +15,7 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
     ShareConsumer,
 )
 
+from loadtest.client_settings import client_settings
 from loadtest.delivered import described
 from loadtest.histogram import count
 from loadtest.history import ShareAck, writer_name
@@ -60,6 +61,7 @@ class SharingPlayer(Player):
         self.page.add(Slot.LIVES, 1)
         consumer = ShareConsumer(
             {
+                **client_settings(),
                 **QUICK,
                 "bootstrap.servers": self.part.bootstrap,
                 "client.id": self._name,

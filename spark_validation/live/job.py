@@ -31,7 +31,7 @@ from spark_validation.live.journal import Journal
 from spark_validation.live.page import live_page
 from spark_validation.live.state import Bucket, Live
 from spark_validation.live.stream import Stream
-from spark_validation.log_frames import LARGE_FETCHES, identified, segment_log
+from spark_validation.log_frames import LARGE_FETCHES, identified, login_options, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
 from spark_validation.segments.source import FORMAT
 from spark_validation.verdict import LISTED, Verdict, listed
@@ -128,7 +128,8 @@ class LiveJob:
                 .options(path=path, topics=topics, run=run)
                 .load()
             )
-        options = LARGE_FETCHES | {"kafka.bootstrap.servers": self.options.bootstrap, "subscribe": topics}
+        options = LARGE_FETCHES | login_options()
+        options |= {"kafka.bootstrap.servers": self.options.bootstrap, "subscribe": topics}
         stream = spark.readStream.format("kafka").options(**options).option("startingOffsets", "earliest")
         return identified(stream.load(), run)
 

@@ -38,6 +38,14 @@ def test_an_option_of_a_broker_to_start_is_refused_for_a_running_one(line: str, 
     assert not done.stdout
 
 
+@pytest.mark.parametrize("command", ["run", "overhead"])
+def test_settings_of_clients_need_a_running_broker(command: str) -> None:
+    words = [command, "--command-config", "client.properties"]
+    done = CliRunner().invoke(app, words, prog_name="kbroker loadtest", env={"COLUMNS": "200"})
+    assert done.exit_code == WRONG_USE
+    assert "--command-config needs --target: it would have no effect" in done.stderr
+
+
 @pytest.mark.parametrize("line", ["plan --target 127.0.0.1:1", "plan --broker kafka"])
 def test_one_of_both_is_allowed(line: str) -> None:
     assert CliRunner().invoke(app, line.split(), prog_name="kbroker loadtest").exit_code == 0
@@ -49,3 +57,7 @@ def test_every_option_of_the_table_exists() -> None:
         command = root.commands[path.removeprefix("loadtest ")]
         known = {name_of(each) for each in command.params if each.param_type_name == "option"}
         assert {*rows, *(other for others in rows.values() for other in others)} <= known
+    for path, needs in LoadCommand.idle_without.items():
+        command = root.commands[path.removeprefix("loadtest ")]
+        known = {name_of(each) for each in command.params if each.param_type_name == "option"}
+        assert {*needs, *needs.values()} <= known
