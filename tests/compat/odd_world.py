@@ -199,10 +199,11 @@ def shown(answer: Struct | None) -> object:
 
 def _levelled(value: Any) -> Any:
     if isinstance(value, dict):
-        left = {key: item for key, item in value.items() if key != "finalized_features_epoch"}
-        return {key: _size(item) if key == "api_keys" else _levelled(item) for key, item in left.items()}
+        kept = {key: item for key, item in value.items() if key != "finalized_features_epoch"}
+        return {key: _size(item) if key == "api_keys" else _levelled(item) for key, item in kept.items()}
     if isinstance(value, list):
-        return [_levelled(item) for item in value if not (isinstance(item, dict) and _is_own(item))]
+        left = [_levelled(item) for item in value if not (isinstance(item, dict) and _is_own(item))]
+        return sorted(left, key=repr)  # again: it was by the ids that the broker made up
     return TIMED.sub("time", MADE_UP.sub("made-up", value)) if isinstance(value, str) else value
 
 
