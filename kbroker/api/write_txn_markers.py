@@ -4,8 +4,8 @@ For administrators who abort a hanging transaction (kafka-transactions abort, KI
 v2 the transaction version of the producer: from 2 on the marker's epoch must be newer than the
 partition's while a transaction is open there (KIP-1228). The answer has each producer, topic and
 partition once, also for several markers of one producer; of two codes the later marker's. A marker
-without partitions is not in it. A partition that a marker names twice gets two markers; Apache Kafka
-then never answers.
+without partitions is not in it. A partition that a marker names twice gets two markers; Apache
+Kafka then never answers.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator

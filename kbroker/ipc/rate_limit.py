@@ -59,7 +59,8 @@ def excess_ms(total: float, limit: float, elapsed_ms: int) -> int:
 
 
 class LineLimits(Generic[Line]):
-    """The lines of a second. counts: events of this second by their line, in the order of the first ones.
+    """The lines of a second. counts: events of this second by their line, in the order of the first
+    ones.
 
     A client's events beyond max_of_client share a line, those of all clients beyond max_of_all
     another one: no event is left out."""
@@ -81,7 +82,8 @@ class LineLimits(Generic[Line]):
     def add(
         self, line: Line, client: Hashable, rest_of_client: Line, rest_of_all: Line, times: int = 1
     ) -> Line:
-        """Count an event; returns the line that it shares: its own or, beyond the limits, a rest."""
+        """Count an event; returns the line that it shares: its own or, beyond the limits, a
+        rest."""
         if line not in self.counts and self._of_client[client] >= self._max_of_client:
             line = rest_of_client
         if line not in self.counts and self._of_all >= self._max_of_all:

@@ -1,5 +1,5 @@
-"""A token bucket, the time to wait for a rate, and the lines of a second: few for each client, few in
-total, and no event is left out."""
+"""A token bucket, the time to wait for a rate, and the lines of a second: few for each client, few
+in total, and no event is left out."""
 
 from kbroker.ipc.rate_limit import MAX_MS, LineLimits, TokenBucket, excess_ms, samples_ms
 

@@ -354,7 +354,8 @@ def test_a_damaged_object_that_is_removed_is_stored_again(repository: Repository
 def test_a_linked_segment_is_on_disk_before_it_has_its_name(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its broker may have rolled it just now: after a power cut the backup lacked its last bytes."""
+    """Its broker may have rolled it just now: after a power cut the backup lacked its last
+    bytes."""
     linking, segment, synced = Repository(repository.folder, link=True), source(tmp_path, b"abc"), list[int]()
     sync = os.fsync
 

@@ -1,4 +1,5 @@
-"""A log with folders in several log dirs: none of its records is removed, whatever the store names."""
+"""A log with folders in several log dirs: none of its records is removed, whatever the store
+names."""
 
 import asyncio
 import shutil

@@ -19,7 +19,8 @@ from tests.log.batch_bytes import batch
 
 THREAD = "checkpoints"
 OPEN = 2
-"""Recovery point of a synced log of three records in its checkpoint: see LogDurability.checkpointed."""
+"""Recovery point of a synced log of three records in its checkpoint: see
+LogDurability.checkpointed."""
 
 
 @pytest.fixture
