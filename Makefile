@@ -197,7 +197,7 @@ judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BO
 	@$(BIN)/python -m spark_validation judge --history $(HISTORY) --report $(REPORT) \
 		$(if $(SEGMENTS),--segments $(SEGMENTS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-spark-scale: venv-spark kernels ## judges made-up runs of RECORDS='10000000 30000000 100000000' records; WORKERS=2: on a cluster; 20 GB of disk
+spark-scale: venv-spark kernels ## judges made-up runs of RECORDS='10000000 100000000'; WORKERS=2: on a cluster; 20 GB of disk
 	@$(BIN)/python -m spark_validation.scale $(RECORDS) --folder .cache/scale --workers $(or $(WORKERS),0)
 
 # COMPARE holds options, for instance COMPARE='--bootstrap HOST:PORT --segments DIR --topic T'.

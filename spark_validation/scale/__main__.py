@@ -32,7 +32,7 @@ SAMPLE_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a judgement took: wall and CPU seconds, GiB of resident memory, tasks by worker."""
+    """Cost of a judgement: wall and CPU seconds, GiB of resident memory, tasks by worker."""
 
     wall: float
     cpu: float

@@ -85,7 +85,7 @@ class SparkCluster:
         return self.folder / "events"
 
     def work(self, number: int) -> Path:
-        """Where a worker keeps its applications."""
+        """Folder of a worker's applications."""
         return self.folder / f"work-{number}"
 
     def _start(self, name: str, *words: str) -> str:

@@ -28,7 +28,7 @@ class LogTail(NamedTuple):
 
 
 UNKNOWN = LogTail(-2, -1, False)
-"""Of a log that cannot be read: there is no older one."""
+"""The tail of a log that cannot be read: there is no older one."""
 
 
 def tail_of(folder: str) -> LogTail:

@@ -12,7 +12,7 @@ import pytest
 
 from kbroker.io.log_dirs.log_move import TargetFailed
 from kbroker.ipc.move_messages import MoveFailed, SwitchMove
-from tests.io.log_dirs.test_moves import GENERATION, SLOT, Case
+from tests.io.log_dirs.moving_log import GENERATION, SLOT, Case
 
 Fail = Callable[..., object]
 
