@@ -81,6 +81,13 @@ def parser() -> argparse.ArgumentParser:
         default=60,
         help="maximum seconds between a record's histories and its copy in the log",
     )
+    stream.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        default=600,
+        help="seconds without a new record after which a run that has no end counts as killed",
+    )
     stream.add_argument("--report", type=Path, help="HTML file, rewritten with every batch")
     stream.add_argument(
         "--checkpoint",

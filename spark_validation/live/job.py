@@ -93,17 +93,28 @@ class LiveJob:
                 stream.check()
             over = bool(self.options.seconds) and time.monotonic() - began > self.options.seconds
             ended = opened_run(self.options.history).ended_ns is not None
-            if over or ended:
+            silent = self.quiet_s(began) > self.options.patience
+            if over or ended or silent:
                 # twice: a trigger that listed the files before the last of them were there can end
                 # the first wait
                 for stream in (*streams, *streams):
                     stream.process_available()
             self.judge(ended)
-            if over or ended:
+            quiet_s = self.quiet_s(began)
+            silent &= quiet_s > self.options.patience
+            if over or ended or silent:
                 self.verdict.missing = [*self.state.absent(), *self.state.unjudged()]
+                if silent and not (over or ended):
+                    self.verdict.missing.append(f"the run has no end, and nothing came for {quiet_s:.0f} s")
                 for reason in self.verdict.missing:
                     log.warning("no verdict: %s", reason)
                 return
+
+    def quiet_s(self, began: float) -> float:
+        """Seconds since the last record. A run whose conductor was killed gets no end: nothing
+        comes any more."""
+        with self.lock:
+            return time.monotonic() - self.state.last_change(began)
 
     def start(self, rows: Callable[[], DataFrame], add: Any, checkpoint: str) -> Any:
         writer = rows().writeStream.foreachBatch(add).option("checkpointLocation", checkpoint)
@@ -166,6 +177,8 @@ class LiveJob:
     def merge(self, name: str, entry: dict[str, Any]) -> None:
         if name == "reads":
             self.state.reads += entry["reads"]
+            if entry["reads"]:
+                self.state.read_at = time.monotonic()
             what = {"anomaly": "V02", "kind": "a consumer saw an altered value", "convicts": True}
             self.verdict.add([what | {"detail": None} | row for row in entry["altered"]])
             return

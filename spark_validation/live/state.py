@@ -30,6 +30,7 @@ class Live:
     changed: dict[Bucket, float] = field(default_factory=dict)
     settled: set[Bucket] = field(default_factory=set)
     reads: int = 0
+    read_at: float = 0.0  # time of the last micro-batch with a delivered record
     altered: int = 0
 
     def merge(self, which: str, bucket: Bucket, count: int, hash_: int, now: float) -> None:
@@ -56,6 +57,10 @@ class Live:
             else:
                 unequal.append(bucket)
         return unequal
+
+    def last_change(self, began: float) -> float:
+        """The time of the newest micro-batch with a record; began: that of a job without one."""
+        return max((began, self.read_at, *self.changed.values()))
 
     def settle(self, buckets: list[Bucket]) -> None:
         self.settled.update(buckets)

@@ -77,6 +77,7 @@ def life(folder: Path) -> LiveJob:
         topics=None,
         seconds=0.1,
         grace=0.0,
+        patience=600.0,
         report=folder / "live.html",
         checkpoint=folder / "kept",
     )
