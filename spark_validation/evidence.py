@@ -44,6 +44,8 @@ FOREVER_MS = 1 << 62
 BUCKET_BITS = 12  # offsets whose digests are compared as one
 FARTHEST = 1 << 32  # offsets of which all buckets are listed: a log may have gaps of any size
 
+FOREIGN = -2  # the producer of a record of another run, as spark_validation.segments.identities has it
+
 # state of a log record; those of spark_validation.segments.walk
 VISIBLE, ABORTED, OPEN, CONTROL = 0, 1, 2, 3
 LOG_SCHEMA = (

@@ -196,6 +196,7 @@ class Judge:
         if any(p.transactional_id for p in evidence.producer_clients):
             with self.step("transactions"):
                 self.take(transactions.premature_reads(evidence))
+                self.take(transactions.expired(evidence))
                 self.take(stable_reads.above_open(evidence))
                 self.take(markers.divided(evidence))
                 if (late := fencing.accepted_after_fencing(evidence)) is not None:

@@ -16,14 +16,22 @@ FAULTS = {
     8: "record count wrong",
     9: "records not readable",
     10: "offsets of records wrong",
+    11: "attributes of records unknown",
 }
-DESCRIBED = (SOUND, 6, 9, 10)  # what is wrong lies behind the header: that still says where the batch lies
+DESCRIBED = (
+    SOUND,
+    6,
+    9,
+    10,
+    11,
+)  # what is wrong lies behind the header: that still says where the batch lies
 APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x08, 0x10, 0x20
 HORIZON_BIT, KNOWN_BITS = 0x40, 0x7F
 CODECS = 4
 CLOCK_SLACK_MS = 60_000  # the broker's clock beside the clients'
 SEQUENCES = 1 << 31
 TRANSACTIONAL_MODES = ("transactional", "copied")
+UNFIT = "sequence numbers do not fit the offsets"
 UNASKED_ID = "producer id of a producer that has none"
 
 
@@ -130,13 +138,11 @@ def mode_faults(evidence: Evidence) -> dict[str, Column]:
     data = ~bit(CONTROL_BIT)
     numbered = F.expr("producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0")
     unnumbered = F.expr("producer_id = -1 and producer_epoch = -1 and base_sequence = -1")
-    plain = [*evidence.topics("plain"), *evidence.topics("plain", compacted=True)]
+    plain = [topic.name for topic in evidence.run.topics if topic.mode == "plain"]
     return {
         "transactional bit is not its producer's": data & (bit(TRANSACTIONAL_BIT) != within),
         "producer fields contradict each other": data & ~numbered & ~unnumbered,
-        "no producer id": data
-        & unnumbered
-        & F.col("topic").isin(evidence.topics("idempotent", *TRANSACTIONAL_MODES)),
+        "no producer id": data & unnumbered & ~F.col("topic").isin(plain),
         UNASKED_ID: data & numbered & F.col("topic").isin(plain),
     }
 
@@ -159,7 +165,10 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
     marks = bit(CONTROL_BIT) & F.col("control_type").isin(0, 1)
-    facts = F.struct(F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count")
+    whole = F.expr("last_offset - base_offset + 1").alias("offsets")
+    facts = F.struct(
+        F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count", whole, "last_offset"
+    )
     own = own.withColumn("coordinator", F.when(marks, F.col("coordinator_epoch")))
     own = out_of_line(own, "coordinator", "producer_id")
     linked = own.withColumns(
@@ -170,7 +179,15 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     )
     due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
     linked = linked.withColumn("due", due).join(starts(evidence), ["topic", "partition"], "left")
-    chained = data & F.col("topic").isin(evidence.topics())
+    cleaned = F.col("topic").isin(evidence.topics(compacted=True))
+    chained = data & ~cleaned
+    # a cleaner takes records away, and no more of a producer than there are offsets
+    gap = F.col("offset") - F.coalesce(F.col("last.last_offset"), F.lit(-1)) - 1
+    ahead = F.pmod(F.expr("base_sequence - last.base_sequence - last.offsets"), F.lit(SEQUENCES))
+    begins = F.expr("last is null or producer_epoch > last.epoch")
+    beyond = F.when(begins, F.col("base_sequence") > gap).when(
+        F.expr("producer_epoch = last.epoch"), ahead > gap
+    )
     from_zero = F.coalesce("log_start", F.lit(0)) == 0
     found = kinds(
         linked,
@@ -183,6 +200,7 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
                 F.expr("producer_epoch = last.epoch and base_sequence != due")
                 | F.expr("producer_epoch > last.epoch and base_sequence != 0")
             ),
+            UNFIT: data & cleaned & from_zero & F.coalesce(beyond, F.lit(False)),
             "first sequence number is not 0": chained
             & from_zero
             & F.col("last").isNull()

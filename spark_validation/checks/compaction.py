@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from loadtest.record import TOMBSTONE
 from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.batches import transactional
+from spark_validation.checks.retention import checkpoint
 from spark_validation.checks.transactions import COMMITTED
 from spark_validation.evidence import CONTROL, IDENTITY, PLACE, VISIBLE, Evidence
 from spark_validation.segments.ranges import newest_segments
@@ -16,6 +17,8 @@ KEY = ["topic", "partition", "record_key"]
 DELETE_RETENTION_MS = 86_400_000  # Kafka's own
 SEEN = "given, and gone without a later one of its key"
 ACTIVE = "removed from the active segment"
+CLEANED = "cleaned offset within the newest segment"
+CLEANER = "cleaner-offset-checkpoint"
 YOUNG = "removed within min.compaction.lag.ms"
 
 
@@ -32,7 +35,22 @@ def compaction(evidence: Evidence) -> DataFrame:
         lost.unionByName(too_early(older, log))
         .unionByName(kept_before(older, log))
         .unionByName(changed(evidence, acked, log))
+        .unionByName(cleaned(evidence))
     )
+
+
+def cleaned(evidence: Evidence) -> DataFrame:
+    """V16: the log directory's file says that the newest segment was cleaned in part: its records
+    would not be cleaned when it is closed. What lies above the log's end is V15's."""
+    newest = newest_segments(evidence.data_dirs, evidence.topics(compacted=True))
+    rows = []
+    for (topic, partition), offset in checkpoint(evidence, CLEANER).items():
+        end = evidence.run.ends.get(topic, {}).get(str(partition))
+        begin = newest.get((topic, partition), offset)
+        if end is not None and begin < offset <= end.high_watermark:
+            rows.append((topic, partition, offset, begin))
+    found = evidence.table(rows, "topic string, partition int, offset bigint, begin bigint")
+    return findings(found, "V16", CLEANED, F.concat_ws(" ", F.lit("it begins at"), "begin"))
 
 
 def limits(evidence: Evidence) -> DataFrame:

@@ -6,12 +6,13 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings, kinds
 from spark_validation.digests import BUCKET
-from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence, bucket
+from spark_validation.evidence import ABORTED, CONTROL, FOREIGN, OPEN, PLACE, VISIBLE, Evidence, bucket
 from spark_validation.order import steps_back
 
 READER = ["consumer", "assignment"]
 CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "flags", "intact"]
 CONTENT += ["header_sum"]
+NUMBERS = ("producer", "seq", "partition_seq")
 SENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "header_sum"]
 UNLIKE_SENT = "another record than was acknowledged there"
 
@@ -38,14 +39,22 @@ def reads_beside_log(evidence: Evidence, suspects: DataFrame) -> DataFrame:
 def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
     """V03: the log holds something else, or nothing, where the consumer was given a record."""
     given = beside.where("r is not null").join(evidence.ends, ["topic", "partition"], "left")
-    differs = F.lit(False)
-    for name in CONTENT:
-        differs |= ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
+    differs = unlike()
     gone = F.col("l").isNull() & ~removable(evidence)
     kind = F.when(F.col("l").isNull(), "not in the log").otherwise("another record or value")
     wrong = given.where(gone | (F.col("l").isNotNull() & differs))
     detail = F.concat_ws(" ", F.lit("given"), F.to_json("r"), F.lit("held"), F.to_json("l"))
     return findings(wrong.select("consumer", *PLACE, "r.producer", "r.seq", "r", "l"), "V03", kind, detail)
+
+
+def unlike() -> Column:
+    """Whether a delivery (r) differs from the log's record (l). Of a record of another run the log's
+    reader has no numbers."""
+    differs, foreign = F.lit(False), F.col("l.producer") == FOREIGN
+    for name in CONTENT:
+        other = ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
+        differs |= other & ~foreign if name in NUMBERS else other
+    return differs
 
 
 def removable(evidence: Evidence) -> Column:

@@ -9,6 +9,7 @@ from spark_validation.checks.transactions import TRANSACTIONAL_FLAG, binned, wit
 from spark_validation.evidence import CONTROL, Evidence
 
 COMMIT = 1
+RISES = "producer epoch rises within a transaction"
 AHEAD = "marker's producer epoch is not its transaction's"
 STRETCH = ["topic", "partition", "producer", "marker"]
 TRANSACTION = ["topic", "partition", "producer", "transaction"]
@@ -62,7 +63,8 @@ def divided(evidence: Evidence) -> DataFrame:
 
 def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     """V07: a marker that has no record of its producer to end, or ends those of another epoch: its
-    own is theirs, or the next one, where the end of the transaction bumps it.
+    own is theirs, or the next one, where the end of the transaction bumps it. Also records of a
+    later epoch than those before them: no epoch is given out before a marker ended what was open.
 
     A client may register a partition and abort before it sends anything there, and a coordinator
     repeats a marker whose answer was lost: a commit is proof, but not after another commit in a run
@@ -81,5 +83,6 @@ def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     repeat = F.col("before").isNotNull() & (F.col("type_before") == COMMIT)
     proven = (F.col("control_type") == COMMIT) & (F.lit(evidence.undisturbed) | ~repeat)
     ahead = bit(CONTROL_BIT) & ~F.col("before") & F.expr("producer_epoch > epoch_before + 1")
-    wrong = findings(linked.where(ahead), "V07", AHEAD, detail)
+    rises = ~bit(CONTROL_BIT) & ~F.col("before") & F.expr("producer_epoch > epoch_before")
+    wrong = findings(kinds(linked, {AHEAD: ahead, RISES: rises}), "V07", F.col("kind"), detail)
     return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven).unionByName(wrong)

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from spark_validation.anomalies import findings
 from spark_validation.checks.batches import SOUND
 from spark_validation.digests import BUCKET
-from spark_validation.evidence import Evidence, bucket
+from spark_validation.evidence import PARTITION, Evidence, bucket
 from spark_validation.segments.ranges import newest_segments
 
 
@@ -44,8 +44,8 @@ def cut_off(evidence: Evidence, digests: DataFrame) -> DataFrame:
 def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """A row a hole, named by the first missing offset; also at the end, below the high watermark.
 
-    Compacted topics may have holes. The connector does not show markers, so with it transactional
-    topics are left out.
+    Compacted topics may have holes, except in their newest segments. The connector does not show
+    markers, so with it transactional topics are left out.
     """
     topics = evidence.topics() if evidence.source == "segments" else evidence.topics("plain", "idempotent")
     order = Window.partitionBy("topic", "partition").orderBy("bucket")
@@ -69,6 +69,23 @@ def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
     rows = rows.select(
         "topic", "partition", (F.col("before") + 1).alias("offset"), F.col("offset").alias("next")
     )
-    found = between.unionByName(rows).unionByName(cut_off(evidence, digests))
+    found = between.unionByName(rows).unionByName(cut_off(evidence, digests)).unionByName(active(evidence))
     detail = F.concat_ws(" ", F.lit("the next offset is"), "next")
     return findings(found, "V15", "missing offsets", detail)
+
+
+def active(evidence: Evidence) -> DataFrame:
+    """Holes in the newest segments of compacted topics: a cleaner leaves those alone."""
+    newest = newest_segments(evidence.data_dirs, evidence.topics(compacted=True))
+    rows = [(*place, base) for place, base in newest.items()]
+    begun = F.broadcast(evidence.table(rows, "topic string, partition int, active bigint"))
+    begun = begun.join(evidence.ends.select(*PARTITION, "start_offset"), PARTITION, "left")
+    begun = begun.select(
+        *PARTITION, F.greatest("active", F.coalesce("start_offset", F.lit(0))).alias("begin")
+    )
+    held = evidence.log.join(F.broadcast(begun), PARTITION).where("offset >= begin")
+    before = F.lag("offset").over(Window.partitionBy(*PARTITION).orderBy("offset"))
+    held = held.select(
+        *PARTITION, F.coalesce(before + 1, "begin").alias("due"), F.col("offset").alias("next")
+    )
+    return held.where("next > due").select(*PARTITION, F.col("due").alias("offset"), "next")

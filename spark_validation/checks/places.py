@@ -6,9 +6,10 @@ from pyspark.sql import functions as F
 from loadtest.history import SendStatus
 from spark_validation.anomalies import findings
 from spark_validation.digests import BUCKET
-from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence, bucket
+from spark_validation.evidence import CONTROL, FOREIGN, IDENTITY, PLACE, Evidence, bucket
 
 SLACK_MS = 1000
+OTHER_RUN = "a record of another run"
 OTHER_KEYS = "acknowledged in another partition than its key's"
 WHO = ["producer", "seq", "partition_seq", "intended_ns"]
 DESCRIBED = [*WHO, "record_key", "timestamp_ms", "header_sum"]
@@ -61,7 +62,8 @@ def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
         another |= unlike[name]
     stamped = ~F.col("topic").isin(evidence.append_time_topics) & (F.col(f"{sent}.timestamp_ms") >= 0)
     return (
-        F.when(~F.col(f"{held}.intact"), "altered value")
+        F.when(F.col(f"{held}.producer") == FOREIGN, OTHER_RUN)
+        .when(~F.col(f"{held}.intact"), "altered value")
         .when(another, "another record")
         .when(unlike["record_key"], "another key")
         .when(unlike["timestamp_ms"] & stamped, "another timestamp")
@@ -190,7 +192,8 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     intended = intended.withColumn("intended", F.lit(True))
     rows = strange.join(sends, IDENTITY, "left").join(intended, IDENTITY, "left")
     kind = (
-        F.when(F.col("producer") < 0, "not a record of this run")
+        F.when(F.col("producer") == FOREIGN, OTHER_RUN)
+        .when(F.col("producer") < 0, "not a record of this run")
         .when(~F.col("intact"), "altered value")
         .when(F.col("status") == int(SendStatus.FAILED), "its send surely failed")
         .when(F.col("status").isNull() & F.col("intended").isNull(), "nobody sent it")

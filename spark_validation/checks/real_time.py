@@ -163,7 +163,8 @@ def keys_as_read(evidence: Evidence, places: DataFrame) -> DataFrame:
     once = evidence.producers.where("idempotent").select("producer")
     sends = evidence.acked.join(near, PARTITION, "left_semi")
     sends = sends.join(once, "producer", "left_semi").select("topic", *IDENTITY, F.col("offset").alias("own"))
-    both = evidence.reads.join(near, PARTITION, "left_semi").join(sends, ["topic", *IDENTITY])
+    reads = evidence.reads.where("intact")  # of another record the numbers say nothing
+    both = reads.join(near, PARTITION, "left_semi").join(sends, ["topic", *IDENTITY])
     window = Window.partitionBy(*READER, *PARTITION, "record_key").orderBy("position")
     reached = F.max("own").over(window.rowsBetween(Window.unboundedPreceding, -1))
     back = both.withColumn("reached", reached).where("own < reached")

@@ -15,7 +15,7 @@ from loadtest.history import ShareAck
 from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.batches import TRANSACTIONAL_MODES
 from spark_validation.checks.delays import delays, due_ms
-from spark_validation.checks.delivery import CONTENT
+from spark_validation.checks.delivery import CONTENT, unlike
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence
 
 NOTHING, ACCEPT, RELEASE, REJECT = map(int, ShareAck)
@@ -230,9 +230,7 @@ def wrong_deliveries(evidence: Evidence) -> DataFrame:
     """V03 and V11: what a member was given, against the log."""
     both = beside_log(evidence).join(evidence.ends, ["topic", "partition"], "left")
     both = both.join(evidence.consumers.select("consumer", "committed"), "consumer", "left")
-    differs = F.lit(False)
-    for name in CONTENT:
-        differs |= ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
+    differs = unlike()
     earlier = F.expr(f"acquired_ns + {evidence.stepped_ns} < r.intended_ns and r.intended_ns > 0")
     unsent = F.col("r.intact") & earlier
     kept = F.expr("offset >= coalesce(start_offset, 0)") & ~F.col("topic").isin(

@@ -11,8 +11,10 @@ from spark_validation.evidence import CONTROL, IDENTITY, OPEN, PLACE, VISIBLE, E
 
 COMMITTED, ABORTED = 0, 1
 TRANSACTIONAL_FLAG = 1
+EXPIRED = "committed long after its timeout"
 UNSEEN = "copied though it was never visible"
 PATIENCE_MS = 60_000  # the load tests' transaction.timeout.ms, twice
+OWNER = ["producer", "transaction"]
 SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan of all of a producer's
 
 
@@ -45,11 +47,12 @@ def premature_reads(evidence: Evidence) -> DataFrame:
     """V11: read_committed showed a record of a transaction that was aborted, or before its commit
     was asked for; to a consumer, or to a member of a share group."""
     committed = evidence.consumers.where("committed").select("consumer")
-    columns = ["consumer", *PLACE, *IDENTITY, "flags", "seen_ns"]
+    columns = ["consumer", *PLACE, *IDENTITY, "flags", "intact", "seen_ns"]
     shared = evidence.rows("shares").withColumnRenamed("acquired_ns", "seen_ns").select(*columns)
     given = evidence.reads.select(*columns).unionByName(shared)
+    given = given.where("intact")  # of another record the numbers say nothing
     given = given.where(F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0).join(committed, "consumer")
-    seen = with_transaction(given.drop("flags"), binned(evidence))
+    seen = with_transaction(given.drop("flags", "intact"), binned(evidence))
     aborted = F.col("outcome") == ABORTED
     early = (F.col("outcome") == COMMITTED) & (F.col("seen_ns") + evidence.stepped_ns < F.col("ending_ns"))
     kind = F.when(aborted, "its producer aborted it").otherwise("before its commit was asked for")
@@ -68,7 +71,8 @@ def doubtful(evidence: Evidence) -> DataFrame:
     log = evidence.log.where(
         (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     )
-    rows = log.select(*PLACE, *IDENTITY, "flags", "timestamp_ms", "state", "marker")
+    rows = log.where("producer >= 0")  # others are no transaction of the run
+    rows = rows.select(*PLACE, *IDENTITY, "flags", "timestamp_ms", "state", "marker")
     seen = with_transaction(rows, binned(evidence), "left").drop("owner", "bin", "first_seq", "last_seq")
     visible = F.col("state") == VISIBLE
     kept = (F.col("outcome") == COMMITTED) & visible | (F.col("outcome") == ABORTED) & (
@@ -96,6 +100,23 @@ def broken_promises(evidence: Evidence, doubts: DataFrame) -> DataFrame:
     )
     anomaly = F.when(F.col("kind").startswith("committed"), "V01").otherwise("V11")
     return findings(found, anomaly, F.col("kind"), F.concat(F.lit("transaction "), "transaction"))
+
+
+def expired(evidence: Evidence) -> DataFrame:
+    """V11: transactions that were committed though their timeout had passed long before the commit
+    was asked for: the broker had to abort them by itself. Named by the first record.
+
+    A broker that was down meanwhile may not have looked yet.
+    """
+    own = evidence.sends.where("transaction >= 0 and status = 0").groupBy(*OWNER)
+    first = F.min_by(F.struct(*PLACE, "seq"), "seq").alias("at")
+    begun = own.agg(first, F.min("acked_ns").alias("begun_ns"))
+    ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
+    late = ended.select(*OWNER, "ending_ns").join(begun, OWNER)
+    late = late.where(F.col("ending_ns") - F.col("begun_ns") > PATIENCE_MS * 1_000_000 + evidence.stepped_ns)
+    detail = F.concat_ws(" ", F.lit("transaction"), "transaction", F.lit("begun at ns"), "begun_ns")
+    proven = not (evidence.faults or evidence.faults_missing or evidence.clock_moved)
+    return findings(late.select(*OWNER, "begun_ns", "at.*"), "V11", EXPIRED, detail, proven)
 
 
 def copies(evidence: Evidence) -> DataFrame:

@@ -36,12 +36,11 @@ def contradictory(evidence: Evidence) -> DataFrame:
 
 
 def last_stable(evidence: Evidence) -> DataFrame:
-    """V11: the last stable offset lies above an open record; V10: it is held back and no record
+    """V11: the last stable offset lies above an open record, which no cleaner takes; V10: it is held back and no record
     there was open."""
-    ends = evidence.ends.where(F.col("topic").isin(evidence.topics()))
-    begun = data_of(evidence).where(F.col("state") == OPEN).groupBy("topic", "partition")
+    begun = evidence.log.where(F.col("state") == OPEN).groupBy("topic", "partition")
     begun = begun.agg(F.min_by(F.struct("offset", "producer", "seq"), "offset").alias("first"))
-    high = begun.join(ends, ["topic", "partition"]).where("first.offset < last_stable_offset")
+    high = begun.join(evidence.ends, ["topic", "partition"]).where("first.offset < last_stable_offset")
     high = high.select("topic", "partition", "first.*", "last_stable_offset")
     detail = F.concat_ws(" ", F.lit("last stable offset"), "last_stable_offset")
     found = findings(high, "V11", "last stable offset above an open record", detail)

@@ -53,6 +53,7 @@ def check_records(chunk: Chunk) -> Words:
         _, work, _ = decode_batches(chunk, group, np.empty((count, rk.RECORD_COLUMNS), np.int64))
         highest[group] = work[:, rk.HIGHEST_TIMESTAMP]
         sound = rows[group, layout.FAULT] == Fault.SOUND
+        rows[group[sound & (work[:, rk.MARKED] > 0)], layout.FAULT] = Fault.BAD_MARKS
         rows[group[sound & (work[:, rk.MISNUMBERED] > 0)], layout.FAULT] = Fault.BAD_DELTAS
         rows[group[sound & (work[:, rk.MALFORMED] > 0)], layout.FAULT] = Fault.BAD_RECORDS
     return highest

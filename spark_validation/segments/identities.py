@@ -25,11 +25,12 @@ from spark_validation.segments.headers import varint
 from spark_validation.segments.layout import Words
 
 ANY_RUN = -1
+FOREIGN = -2  # the producer of a record of another run
 
 
 class Identities(NamedTuple):
     """Columns, a value a record. A record that is not ours has producer, seq and partition_seq
-    -1."""
+    -1; a whole one of another run has the producer FOREIGN: its numbers are that run's."""
 
     record_key: Words
     producer: Words
@@ -53,22 +54,24 @@ def identify(data: NDArray[np.uint8], found: Words, run: int) -> Identities:
     ours = (sizes >= HEADER_BYTES) & (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
     intact = ours & (sums(data, at + CHECKED_FROM, at + sizes, ours) == heads["checksum"])
     intact &= ((heads["flags"] & TOMBSTONE) > 0) == (found[:, rk.VALUE_SIZE] < 0)
-    if run != ANY_RUN:
-        intact &= heads["run"] == run
+    others = intact & (heads["run"] != run) if run != ANY_RUN else np.zeros(len(found), np.bool_)
+    intact &= ~others
+    numbered = ours & ~others
     keys = np.empty(len(found), np.int64)
     rk.key_numbers(data, found[:, rk.KEY_AT].copy(), found[:, rk.KEY_SIZE].copy(), keys)
 
-    def field(name: str) -> Words:
-        return np.where(ours, heads[name].astype(np.int64), -1)
+    def field(name: str, chosen: NDArray[np.bool_]) -> Words:
+        return np.where(chosen, heads[name].astype(np.int64), -1)
 
+    producer = field("producer", numbered).astype(np.int32).astype(np.int64)
     return Identities(
         keys,
-        field("producer").astype(np.int32).astype(np.int64),
-        field("seq"),
-        field("partition_seq"),
+        np.where(others, FOREIGN, producer),
+        field("seq", numbered),
+        field("partition_seq", numbered),
         np.where(ours, heads["flags"], 0).astype(np.int8),
         intact,
-        field("intended_ns"),
+        field("intended_ns", ours),
     )
 
 

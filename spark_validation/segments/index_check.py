@@ -11,7 +11,7 @@ from spark_validation.segments.aborted_check import Transactions, aborted_index,
 from spark_validation.segments.index_entries import Problem, content, entries_of, torn
 from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
-from spark_validation.segments.snapshot_check import Producers, snapshot_problems, snapshots_in
+from spark_validation.segments.snapshot_check import SNAPSHOT_FILE, Producers, snapshot_problems, snapshots_in
 from spark_validation.segments.walk import chunks
 
 BEGINS_LATE = "has no entry for the batch at"
@@ -55,6 +55,9 @@ def read_problems(work: Range, names: list[str], indexed: bool = False) -> Itera
         uncovered &= not len(rows)
         for problem in problems:
             yield row_of(work, names, piece.segment, problem)
+    for offset in snapshots:
+        beyond = (SNAPSHOT_FILE, 0, offset, "lies after the log's end")
+        yield row_of(work, names, work.pieces[-1].segment, beyond)
     for n in np.flatnonzero(epochs[:, 1] > end):
         late = (layout.EPOCHS_FILE, int(n), int(epochs[n, 1]), "lies after the log's end")
         yield row_of(work, names, work.pieces[-1].segment, late)

@@ -76,6 +76,7 @@ class Fault(IntEnum):
     BAD_COUNT = 8
     BAD_RECORDS = 9  # they cannot be unpacked or decoded, or are not as many as the header says
     BAD_DELTAS = 10  # their offsets do not rise, or lie outside of the batch
+    BAD_MARKS = 11  # a record has attributes, which are not in use
 
 
 COMMIT = 1  # of CONTROL_TYPE

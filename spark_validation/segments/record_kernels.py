@@ -39,7 +39,8 @@ DECODED = 8
 HIGHEST_TIMESTAMP = 9
 MALFORMED = 10  # 1: a record is not readable, or more or fewer than COUNT are there
 MISNUMBERED = 11  # 1: offsets do not rise, or one lies outside of the batch
-WORK_COLUMNS = 12
+MARKED = 12  # 1: the attributes of a record are not 0
+WORK_COLUMNS = 13
 
 CACHED = {"cache": True, "nogil": True}
 DATA = types.Array(types.uint8, 1, "C", readonly=True)  # taken, too, where it could be written
@@ -97,11 +98,14 @@ def decode(data: Bytes, work: Words, out: Words) -> int:
         begun = made
         work[n, MALFORMED] = 0
         work[n, MISNUMBERED] = 0
+        work[n, MARKED] = 0
         for _ in range(work[n, COUNT]):
             size, at = varint(data, at, end)
             if at < 0 or size < 1 or size > end - at:
                 break
             stop = at + size
+            if data[at] != 0:
+                work[n, MARKED] = 1
             time_delta, at = varint(data, at + 1, stop)
             if at < 0:
                 break

@@ -9,6 +9,7 @@ from typing import Any
 from kbroker.protocol.compression import Codec
 from loadtest.record import key_bytes, sealed
 from spark_validation.checks.batches import UNASKED_ID
+from spark_validation.checks.places import OTHER_RUN
 from spark_validation.segments import layout
 from tests.spark_validation.mutation import Expected, Mutation
 from tests.spark_validation.random_logs import Made, batch
@@ -144,6 +145,7 @@ ALL_GONE: Expected = {
     (V07, "records not readable"): 1,
 }
 ALTERED: Expected = {(V02, "altered value"): 1, DIVERGED: READERS}
+REPLACED: Expected = {(V02, OTHER_RUN): 1, DIVERGED: READERS}
 OTHER_KEY: Expected = {(V02, "another key"): 1, DIVERGED: READERS}
 BATCH_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-rewritten", "idempotent", rewritten(lambda made: made), {}),
@@ -200,7 +202,7 @@ BATCH_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("value-empty", "idempotent", rewritten(change(value=b"")), ALTERED),
     Mutation("value-short", "idempotent", rewritten(change_value(lambda value: value[:-1])), ALTERED),
     Mutation("value-long", "idempotent", rewritten(change_value(lambda value: value + b"x")), ALTERED),
-    Mutation("of-another-run", "idempotent", rewritten(change_value(of_another_run)), ALTERED),
+    Mutation("of-another-run", "idempotent", rewritten(change_value(of_another_run)), REPLACED),
     Mutation(
         "strange-value",
         "idempotent",

@@ -100,6 +100,6 @@ DAMAGE_MUTATIONS: tuple[Mutation, ...] = (
         "compacted-active",
         "idempotent",
         compact_the_active_segment,
-        {("V16", "removed from the active segment"): 1},
+        {("V16", "removed from the active segment"): 1, ("V15", "missing offsets"): 1},
     ),
 )

@@ -10,6 +10,7 @@ from tests.spark_validation.ended_mutations import ENDED
 from tests.spark_validation.file_mutations import FILES
 from tests.spark_validation.gone_since_mutations import GONE_SINCE, GONE_SINCE_MUTATIONS
 from tests.spark_validation.hidden_mutations import HIDDEN
+from tests.spark_validation.late_mutations import LATE, LATE_MUTATIONS
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.owner_mutations import OWNER_MUTATIONS, OWNERS
 from tests.spark_validation.snapshot_mutations import SNAPSHOT_MUTATIONS, SNAPSHOTS
@@ -81,6 +82,7 @@ OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
     *GONE_SINCE_MUTATIONS,
     *SNAPSHOT_MUTATIONS,
     *SUBTLE_MUTATIONS,
+    *LATE_MUTATIONS,
     Mutation("above-open", "transactional", end_late(0), {("V11", ABOVE): 2 * BATCH}),  # to two readers
     Mutation("clean-timed-out", "transactional", end_late(31_000), {}),  # the broker ended it by itself
     Mutation("given-after-end", "idempotent", give_back(2), {("V08", AFTER): 2}),
@@ -111,6 +113,7 @@ OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "commit-above": ("V09", {(0, 63)}),
     **SNAPSHOTS,
     **SUBTLE,
+    **LATE,
     **WRONG_CLIENTS,
     **OWNERS,
     **GONE_SINCE,

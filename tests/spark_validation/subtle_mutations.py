@@ -180,6 +180,7 @@ def bury_and_die(topic: Topic) -> None:
     topic.rows["sends"].remove(topic.sent(record.producer, record.seq))
     topic.killed.append(record.producer)
     compacted(topic, {20, END - BATCH})
+    roll(topic)
 
 
 def acknowledge(held_at: int, **said: int) -> Callable[[Topic], None]:
@@ -299,7 +300,7 @@ SUBTLE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("gone-with-killed", "idempotent", bury_and_die, {("V16", GONE): 1}),  # counted
     Mutation("seen-and-gone", "idempotent", see_and_lose(None), {("V16", SEEN): 1}),
     Mutation("clean-seen-superseded", "idempotent", see_and_lose(25), {}),
-    Mutation("seen-and-gone-early", "idempotent", see_and_lose_early, {("V16", ACTIVE): 1}),
+    Mutation("seen-and-gone-early", "idempotent", see_and_lose_early, {("V16", ACTIVE): 1, **HOLE}),
     Mutation("checkpointed-beyond", "idempotent", checkpoint_beyond_the_end, {(V15, CHECKPOINTED): 1}),
     Mutation("acked-twice", "idempotent", acknowledge(7, offset=8), {(V02, "another record"): 1}),
     Mutation(

@@ -99,6 +99,22 @@ def test_an_altered_value_and_another_run_are_not_intact(tmp_path: Path) -> None
     assert not any(flag for batch in others for flag in batch.column(0).to_pylist())
 
 
+def test_a_whole_record_of_another_run_has_a_producer_of_its_own(tmp_path: Path) -> None:
+    """What is altered as well keeps its numbers: its run's may be what was altered."""
+    topic = clean("t", 1)
+    _, record, _ = topic.records()[3]
+    record.value = record.bytes()[:-1] + b"X"
+    works = written(tmp_path, topic)
+    names = ["producer", "seq", "partition_seq", "intended_ns"]
+    for work in works:
+        own = [r for b in decode.read_records(work, names, RUN, False, False) for r in b.to_pylist()]
+        other = [r for b in decode.read_records(work, names, RUN + 1, False, False) for r in b.to_pylist()]
+        foreign = [{**row, "producer": -2, "seq": -1, "partition_seq": -1} for row in own]
+        if work.partition == 0:
+            foreign[3] = own[3]
+        assert other == foreign
+
+
 def test_a_transactions_fate_is_known_across_segments(tmp_path: Path) -> None:
     topic = clean("t", 1, "transactional")
     topic.log[1].pop()  # the last transaction of partition 1 stays open

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 from kbroker.protocol.records import ControlType
 from loadtest.record import MEANT_TO_ABORT
+from spark_validation.checks.markers import RISES
 from spark_validation.checks.producer_ids import RENUMBERED
 from spark_validation.checks.stable_reads import WITHIN
 from tests.spark_validation.mutation import Mutation
@@ -204,6 +205,7 @@ TRANSACTION_MUTATIONS: tuple[Mutation, ...] = (
         {
             ("V11", "one marker ended two producers' records"): 1,
             ("V11", WITHIN): 2 * BATCH,  # two readers had them long before that marker
+            ("V07", RISES): 1,  # that life's epoch is the next one
             ("V07", RENUMBERED): 1,  # the other life has a transactional id of its own
         },
     ),

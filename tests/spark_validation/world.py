@@ -178,6 +178,7 @@ class Topic:
     config: dict[str, str] = field(default_factory=dict)
     start_offset: int = 0
     checkpointed_start: int = 0  # of partition 0, in the log directory
+    cleaned: int = 0  # of partition 0, in the log directory
     high_watermark: int = 0  # of partition 0; 0: its log's end
     last_stable: int = -1  # of partition 0; -1: before its first open transaction
     deletions: list[Deletion] = field(default_factory=list)

@@ -47,9 +47,13 @@ def write(folder: Path, topics: list[Topic], topics_of_a_file: int = 1) -> None:
         write_log(folder / "earlier", topic, topic.earlier or topic.log)
     for first in range(0, len(topics), topics_of_a_file):
         write_rows(run, topics[first : first + topics_of_a_file])
-    starts = [f"{topic.name} 0 {topic.checkpointed_start}\n" for topic in topics if topic.checkpointed_start]
-    lines = "".join(["0\n", f"{len(starts)}\n", *starts])
-    (folder / "data" / "log-start-offset-checkpoint").write_text(lines)
+    starts = [(topic.name, topic.checkpointed_start) for topic in topics]
+    for name, offsets in (
+        ("log-start-offset-checkpoint", starts),
+        ("cleaner-offset-checkpoint", [(topic.name, topic.cleaned) for topic in topics]),
+    ):
+        entries = [f"{topic} 0 {offset}\n" for topic, offset in offsets if offset]
+        (folder / "data" / name).write_text("".join(["0\n", f"{len(entries)}\n", *entries]))
     save_run(run, content)
 
 
