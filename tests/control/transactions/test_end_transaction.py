@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from kbroker.control.transactions.metadata import TV_0, TV_1, TV_2
 from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.end_txn import EndTxnRequest
 from tests.control.transactions.world import A0, B1, ID, World, near_exhaustion, ongoing
 
 
@@ -66,6 +67,15 @@ class TestBothVersions:
         world.write_markers()
         assert world.end(producer, commit, version) == first
         assert refusal(world, producer, not commit, version) is ErrorCode.INVALID_TXN_STATE
+
+    @pytest.mark.parametrize("version", [TV_0, TV_2])
+    def test_nothing_else_is_decided_while_an_end_is_being_stored(self, version: int) -> None:
+        world = World()
+        producer = ongoing(world)
+        stored = world.shard.end(EndTxnRequest(ID, *producer, True), version, None, world.now_ms)
+        assert refusal(world, producer, False, version) is ErrorCode.CONCURRENT_TRANSACTIONS
+        world.run(stored)
+        assert world.state() == "PrepareCommit"
 
     @pytest.mark.parametrize("version", [TV_0, TV_2])
     def test_failed_append_changes_nothing(self, version: int) -> None:

@@ -109,6 +109,14 @@ def test_retry_of_one_of_five_batches_gets_its_first_offset_and_is_not_written_a
     assert len(case.file("log")) == size
 
 
+@pytest.mark.parametrize("first", [2**31 - 2, 2**31 - 1])
+def test_a_retry_is_recognised_where_its_sequence_numbers_wrap(case: DrainCase, first: int) -> None:
+    tokens = [case.push(batch(records=3, producer=(77, 0, first))) for _ in range(2)]
+    case.drain.run()
+    assert case.outcomes() == [(token, 0, 0) for token in tokens]
+    assert case.words[Slot.LOG_END] == 3
+
+
 def test_retry_inside_one_call_is_recognised(case: DrainCase) -> None:
     first = case.push(batch(records=3, producer=(77, 0, 0)))
     again = case.push(batch(records=3, producer=(77, 0, 0)))

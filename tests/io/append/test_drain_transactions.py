@@ -119,6 +119,26 @@ def test_late_batch_of_a_transaction_that_is_over_is_not_appended(case: DrainCas
     assert errors(case) == [Completion.UNVERIFIED]
 
 
+def test_a_consent_ends_with_the_next_transaction_of_its_producer(case: DrainCase) -> None:
+    """Also where one had ended before the consent was given."""
+
+    def transaction(sequence: int) -> int:
+        late = data(sequence, verified_at=AppendEntry.ANY_TRANSACTION)
+        push(case, late, Operation.APPEND_VERIFIED)
+        push(case, marker(), client=CONTROL_CLIENT)
+        assert errors(case) == [0]
+        finish(case)
+        push(case, data(sequence + 1))
+        case.drain.run()
+        (answer,) = case.answers()
+        return int(answer[Completion.BASE_OFFSET])
+
+    versions = [transaction(0), transaction(1)]
+    for version, error in zip(versions, (Completion.UNVERIFIED, 0), strict=True):
+        push(case, data(2, verified_at=version), Operation.APPEND_VERIFIED)
+        assert errors(case) == [error]
+
+
 def test_retry_of_an_appended_batch_is_recognised_without_being_verified(case: DrainCase) -> None:
     begin(case)
     push(case, data(0))
@@ -176,6 +196,7 @@ def test_transactions_that_begin_are_noted_in_the_row(case: DrainCase) -> None:
     """With their first offsets and producers; of more than the row has room for, the number."""
     case.drain.producers.make_room(AppendRow.MAX_OPENED + 1)
     row = case.drain.rows[case.slot]
+    after = row[AppendRow.OPENINGS + 2 * AppendRow.MAX_OPENED :].copy()
     begin(case)
     assert row[AppendRow.OPENED] == 1
     assert row[AppendRow.OPENINGS : AppendRow.OPENINGS + 2].tolist() == [0, 77]
@@ -188,6 +209,7 @@ def test_transactions_that_begin_are_noted_in_the_row(case: DrainCase) -> None:
     noted = row[AppendRow.OPENINGS : AppendRow.OPENINGS + 2 * AppendRow.MAX_OPENED].tolist()
     assert noted[1::2] == list(range(77, 77 + AppendRow.MAX_OPENED))
     assert noted[2::2] == list(range(2, 1 + AppendRow.MAX_OPENED))
+    assert row[AppendRow.OPENINGS + 2 * AppendRow.MAX_OPENED :].tolist() == after.tolist()
 
 
 def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:
