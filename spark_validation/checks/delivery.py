@@ -48,8 +48,8 @@ def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
 
 
 def unlike() -> Column:
-    """Whether a delivery (r) differs from the log's record (l). Of a record of another run the log's
-    reader has no numbers."""
+    """Whether a delivery (r) differs from the log's record (l). Of a record of another run the
+    log's reader has no numbers."""
     differs, foreign = F.lit(False), F.col("l.producer") == FOREIGN
     for name in CONTENT:
         other = ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))

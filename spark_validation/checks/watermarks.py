@@ -36,8 +36,8 @@ def contradictory(evidence: Evidence) -> DataFrame:
 
 
 def last_stable(evidence: Evidence) -> DataFrame:
-    """V11: the last stable offset lies above an open record, which no cleaner takes; V10: it is held back and no record
-    there was open."""
+    """V11: the last stable offset lies above an open record, which no cleaner takes; V10: it is
+    held back and no record there was open."""
     begun = evidence.log.where(F.col("state") == OPEN).groupBy("topic", "partition")
     begun = begun.agg(F.min_by(F.struct("offset", "producer", "seq"), "offset").alias("first"))
     high = begun.join(evidence.ends, ["topic", "partition"]).where("first.offset < last_stable_offset")
