@@ -2,10 +2,9 @@
 passwords."""
 
 import os
-import select
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -33,7 +32,9 @@ def listening(host: str = "127.0.0.1", uid: int = UID) -> Iterator[tuple[int, Ca
         def received() -> bytes:
             with as_uid(uid):
                 connection = listener.accept()[0]
-            with connection:
-                return connection.recv(4096) if select.select([connection], [], [], 5)[0] else b""
+            connection.settimeout(5)
+            with connection, suppress(TimeoutError):
+                return connection.recv(4096)
+            return b""
 
         yield listener.getsockname()[1], received

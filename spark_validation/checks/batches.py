@@ -161,33 +161,13 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     one marker that is too high.
     """
     own = sound.where(F.col("producer_id") >= 0)
-    order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
     data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
     marks = bit(CONTROL_BIT) & F.col("control_type").isin(0, 1)
-    whole = F.expr("last_offset - base_offset + 1").alias("offsets")
-    facts = F.struct(
-        F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count", whole, "last_offset"
-    )
     own = own.withColumn("coordinator", F.when(marks, F.col("coordinator_epoch")))
     own = out_of_line(own, "coordinator", "producer_id")
-    linked = own.withColumns(
-        {
-            "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
-            "epoch_before": F.max("producer_epoch").over(before),
-        }
-    )
-    due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
-    linked = linked.withColumn("due", due).join(starts(evidence), ["topic", "partition"], "left")
+    linked = with_last(own, data).join(starts(evidence), ["topic", "partition"], "left")
     cleaned = F.col("topic").isin(evidence.topics(compacted=True))
     chained = data & ~cleaned
-    # a cleaner takes records away, and no more of a producer than there are offsets
-    gap = F.col("offset") - F.coalesce(F.col("last.last_offset"), F.lit(-1)) - 1
-    ahead = F.pmod(F.expr("base_sequence - last.base_sequence - last.offsets"), F.lit(SEQUENCES))
-    begins = F.expr("last is null or producer_epoch > last.epoch")
-    beyond = F.when(begins, F.col("base_sequence") > gap).when(
-        F.expr("producer_epoch = last.epoch"), ahead > gap
-    )
     from_zero = F.coalesce("log_start", F.lit(0)) == 0
     found = kinds(
         linked,
@@ -200,7 +180,7 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
                 F.expr("producer_epoch = last.epoch and base_sequence != due")
                 | F.expr("producer_epoch > last.epoch and base_sequence != 0")
             ),
-            UNFIT: data & cleaned & from_zero & F.coalesce(beyond, F.lit(False)),
+            UNFIT: data & cleaned & from_zero & beyond_offsets(),
             "first sequence number is not 0": chained
             & from_zero
             & F.col("last").isNull()
@@ -211,6 +191,36 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
         " ", F.lit("producer id"), "producer_id", F.lit("sequence"), "base_sequence", F.lit("due"), "due"
     )
     return findings(found, "V07", F.col("kind"), detail)
+
+
+def with_last(own: DataFrame, data: Column) -> DataFrame:
+    """Each batch with the last one of its producer, and the base sequence that is due after it.
+    data: it has records with sequence numbers."""
+    order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    whole = F.expr("last_offset - base_offset + 1").alias("offsets")
+    facts = F.struct(
+        F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count", whole, "last_offset"
+    )
+    linked = own.withColumns(
+        {
+            "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
+            "epoch_before": F.max("producer_epoch").over(before),
+        }
+    )
+    due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
+    return linked.withColumn("due", due)
+
+
+def beyond_offsets() -> Column:
+    """Batches whose sequence is further from the last one of their producer than their offset: a
+    cleaner removes no more records than there are offsets."""
+    gap = F.col("offset") - F.coalesce(F.col("last.last_offset"), F.lit(-1)) - 1
+    ahead = F.pmod(F.expr("base_sequence - last.base_sequence - last.offsets"), F.lit(SEQUENCES))
+    first = F.expr("last is null or producer_epoch > last.epoch")
+    same_epoch = F.expr("producer_epoch = last.epoch")
+    beyond = F.when(first, F.col("base_sequence") > gap).when(same_epoch, ahead > gap)
+    return F.coalesce(beyond, F.lit(False))
 
 
 def starts(evidence: Evidence) -> DataFrame:

@@ -79,7 +79,7 @@ def test_a_run_without_an_end_is_not_followed_for_ever(followed: tuple[Unjudged,
 
 
 @pytest.mark.parametrize("kind", ["sent", "held", "reads"])
-def test_what_arrives_at_last_is_waited_for_again(followed: tuple[Unjudged, Clock], kind: str) -> None:
+def test_a_late_record_begins_the_silence_again(followed: tuple[Unjudged, Clock], kind: str) -> None:
     live, clock = followed
     entry: dict[str, Any] = {"reads": 1, "altered": []} if kind == "reads" else {"buckets": [(*PLACE, 1, 7)]}
     stream: Any = Idle(lambda: live.merge(kind, entry))

@@ -1,5 +1,4 @@
-"""Small runs made by hand: what clients say they did, and the log of a broker that may have failed
-them.
+"""Small runs made by hand: clients' histories, and the log of a broker that may have failed them.
 
 A `Topic` is a whole little history of its own, with its own producers and consumers; a mutation
 changes one topic and leaves the others alone, so that one judgement shows every anomaly and that

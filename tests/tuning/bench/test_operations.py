@@ -1,5 +1,7 @@
 import errno
+import itertools
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -32,17 +34,23 @@ def test_reads_and_writes_are_measured_and_nothing_is_left(tmp_path: Path) -> No
 
 def test_threads_work_at_the_same_time_at_places_inside_the_file() -> None:
     places: set[int] = set()
+    all_begin, threads = threading.Barrier(8), threading.local()
 
     def operate(fd: int, buffer: object, place: int) -> None:
+        if not hasattr(threads, "began"):
+            threads.began = True
+            all_begin.wait(60)  # until all eight threads are here
         places.add(place)
-        time.sleep(0.01)
 
-    alone = rate(-1, 64, 1, 0.2, operate, time.perf_counter)
-    together = rate(-1, 64, 8, 0.2, operate, time.perf_counter)
-    assert alone <= 100
-    assert together > 2 * alone
+    ticks = itertools.count()
+    assert rate(-1, 64, 8, 200, operate, lambda: next(ticks)) > 0
     assert len(places) > 10
     assert all(place % BLOCK == 0 and 0 <= place < 64 * BLOCK for place in places)
+
+
+def test_the_rate_is_that_of_all_threads_together() -> None:
+    ticks = itertools.count()
+    assert rate(-1, 64, 1, 4, lambda *_: None, lambda: next(ticks)) == 4 / 5
 
 
 def test_the_error_of_a_thread_ends_the_measurement() -> None:
