@@ -13,7 +13,7 @@ failed here, but for those that the last column names.
 |---|---|---|
 | librdkafka v2.15.0, `test-runner` without local tests | 117 of 118 | 0184 was ended after 150 s |
 | confluent-kafka-python v2.15.0, `tests/integration` | 106 of 107 | 1, as with Apache Kafka; not run: the registry |
-| kafka-python 3.1 (development), `test/integration` | 52 of 53 | 1, slow beside other work; not run: SASL, TLS |
+| kafka-python 3.1 (development), `test/integration` | 53 of 53 | not run: SASL and TLS |
 | aiokafka 0.14.0, `tests` that need a broker | 234 of 236 | 2 need Kerberos |
 | franz-go v1.21.5, `pkg/kgo` | 115 of 115 | 2 skipped without SCRAM |
 | franz-go v1.21.5, `pkg/kfake/kafka_tests` | 48 of 54 | 6, as with Apache Kafka |
@@ -30,7 +30,8 @@ They take the broker's address in this way:
   user that clients without a login are.
 - confluent-kafka-python: `BROKERS`; share consumers with `group.share.record.lock.duration.ms=1000`
   and the same minimum.
-- kafka-python: `KAFKA_URI=kafka://HOST:PORT`, `KAFKA_VERSION=4.3.1`; `node.id=0`.
+- kafka-python: `KAFKA_URI=kafka://HOST:PORT`, `KAFKA_VERSION=4.3.1`; `node.id=0`,
+  `num.partitions=4`, `group.min.session.timeout.ms=1000`.
 - franz-go: `KGO_SEEDS`, `KGO_TEST_RF=1`, `KGO_TEST_RECORDS=50000`; `pkg/kfake/kafka_tests` with
   `group.consumer.heartbeat.interval.ms=500` and the same minimum.
 - aiokafka: `num.partitions=2` and `node.id=0`; kafkajs: `num.partitions=2`; @platformatic/kafka:
