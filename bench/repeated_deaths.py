@@ -28,8 +28,9 @@ CHECKED = re.compile(r"(\d+) of \1 logs loaded, (\d+) MB checked")
 OF_A_TOPIC = 1000
 MAX_WRITERS = 50
 READY_S = 600
-AFTER_S = 0.5
-"""The last worker may log its line just after its logs answer."""
+LOGGED_S = 5
+"""A worker logs its line after its logs answer, on a busy host some time later; none if it had
+nothing to check."""
 RECORDS = 100
 """Records of a batch, of 1 KiB each."""
 
@@ -43,10 +44,11 @@ class Start:
     cpu_s: float
 
 
-def checked_mb(text: str) -> int:
-    """MB that a start's lines report as checked. A worker that opens logs in several groups has a
-    line for each."""
-    return sum(int(mb) for _, mb in CHECKED.findall(text))
+def checked(text: str) -> tuple[int, int]:
+    """Logs that a start's lines report as loaded, and MB as checked. A worker that opens logs in
+    several groups has a line for each."""
+    found = [(int(logs), int(mb)) for logs, mb in CHECKED.findall(text)]
+    return sum(logs for logs, _ in found), sum(mb for _, mb in found)
 
 
 def writers(partitions: int) -> int:
@@ -85,8 +87,12 @@ def die_and_start(broker: Target, topics: Sequence[tuple[str, int]]) -> Start:
     broker.launch()
     seconds = max(broker.wait_ready(name, count, READY_S) for name, count in topics)
     cpu = cpu_seconds(broker.pid)
-    time.sleep(AFTER_S)
-    return Start(seconds, checked_mb(log.read_text()[seen:]), cpu)
+    partitions, give_up = sum(count for _, count in topics), time.monotonic() + LOGGED_S
+    while (found := checked(log.read_text()[seen:]))[0] < partitions:
+        if time.monotonic() > give_up:
+            break
+        time.sleep(0.05)
+    return Start(seconds, found[1], cpu)
 
 
 def row(number: int, start: Start) -> str:

@@ -155,7 +155,7 @@ def test_clients_beyond_the_descriptors_wait_and_others_are_served(broker: Limit
             assert client.produce() == [0] * PARTITIONS
         assert client.offline() == [0]
         assert network.num_fds() < LIMIT
-        assert "raise LimitNOFILE" in broker.logs()
+        until(lambda: "raise LimitNOFILE" in broker.logs())
         assert not answered(link, 0.1)
         held.pop().close()
         assert answered(link, 60)
@@ -183,7 +183,7 @@ def test_tls_clients_are_counted_by_the_descriptors_that_they_take(broker: Limit
                 assert network.num_fds() - before <= count * TLS_CONNECTION
         assert client.offline() == [0]
         assert network.num_fds() < LIMIT
-        assert "raise LimitNOFILE" in broker.logs()
+        until(lambda: "raise LimitNOFILE" in broker.logs())
     with ExitStack() as stack:  # the others have gone
         for _ in range(count):
             link = stack.enter_context(socket.create_connection(("127.0.0.1", tls), timeout=60))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.repeated_deaths import Start, checked_mb, main, row, writers
+from bench.repeated_deaths import Start, checked, main, row, writers
 
 LINES = """\
 io 0: recovery: 3 of 10 logs loaded, 120 MB checked in 1.0 s
@@ -17,8 +17,8 @@ io 1: recovery: 1 of 11 logs loaded, 7 MB checked in 1.0 s
 
 
 def test_bytes_count_once_in_the_last_line_of_each_worker() -> None:
-    assert checked_mb(LINES) == 430
-    assert checked_mb("kbroker ready") == 0
+    assert checked(LINES) == (22, 430)
+    assert checked("kbroker ready") == (0, 0)
 
 
 @pytest.mark.parametrize(("partitions", "connections"), [(1, 1), (10, 10), (1000, 50), (51, 17), (53, 1)])
