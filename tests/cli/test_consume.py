@@ -188,6 +188,7 @@ def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
     assert cli("groups", "describe", group, "--json").json[0]["lag"] == 0
 
 
+@pytest.mark.usefixtures("without_retention")
 def test_the_tail_is_the_last_records_of_all_partitions_by_time(cli: Shell, topic: str) -> None:
     for partition, stamps in enumerate(((1000, 4000), (3000, 6000), (2000, 5000))):
         lines = "".join(f'{{"value": "t{stamp}", "timestamp": {stamp}}}\n' for stamp in stamps)

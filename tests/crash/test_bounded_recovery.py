@@ -52,14 +52,16 @@ def _await_synced_rolls(node: KBroker) -> None:
     eventually(lambda: _noted(node) >= newest)
 
 
+CHECKED = re.compile(r"logs loaded, (\d+) MB checked")
+
+
 def _start_after_kill(node: KBroker) -> int:
     """kill -9 of everything and a start; returns the MB that it checked."""
     node.kill9()
     before = len(node.log_file.read_text())
     node.start()
-    lines = re.findall(r"logs loaded, (\d+) MB checked", node.log_file.read_text()[before:])
-    assert lines
-    return sum(map(int, lines))
+    eventually(lambda: bool(CHECKED.search(node.log_file.read_text(), before)))  # later than its answers
+    return sum(map(int, CHECKED.findall(node.log_file.read_text(), before)))
 
 
 def _assert_all_readable(node: KBroker, count: int) -> None:

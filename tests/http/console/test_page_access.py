@@ -163,6 +163,7 @@ def test_a_user_is_created_with_a_password_and_deleted(page: Page, console: Serv
     type_passwords(page, "third", "third")
     page.click("Set password")
     page.sees("The password of anna is set.")
+    page.browser.wait("document.querySelector('main table')")
     assert findings_in_all_looks(page.browser) == []
     press(page, "anna", "Delete")
     assert page.browser.run("document.querySelector('dialog button.main').disabled")
