@@ -286,6 +286,7 @@ class Worker:
         if stop == Stop.ROLL:
             self.logs.roll(slot)
             self.housekeeping.rolled(monotonic_ms())
+            self._due_ms = min(self._due_ms, self.housekeeping.next_due_ms)  # else up to a second later
         elif stop == Stop.FILES:
             if self.logs.open_files(slot):
                 self.handles.opened(self.logs.get)

@@ -54,6 +54,13 @@ def test_each_event_for_which_the_drain_stops_is_handled(
     assert scene.calls == [("drain.run",), *calls]
 
 
+def test_the_closed_segment_of_a_rolled_log_is_synced_when_that_is_due(scene: Scene) -> None:
+    scene.worker._due_ms = NOW_MS + 900
+    scene.housekeeping.next_due_ms = NOW_MS + 50
+    scene.drained(STOP_SLOT=SLOT, STOP=Stop.ROLL)
+    assert scene.worker._due_ms == NOW_MS + 50
+
+
 def test_a_drain_that_took_entries_is_followed_by_another(scene: Scene) -> None:
     assert scene.drained(taken=1)
     assert not scene.drained(taken=0)

@@ -31,7 +31,7 @@ class CheckpointThread:
         self._failed = failed
         self._call_when_ended = ended
         self._executor: ThreadPoolExecutor | None = None
-        self._job: Future[tuple[Failures, float]] | None = None
+        self._job: Future[tuple[Failures, float, float]] | None = None
         self._seconds = 0.0
         self._ended = 0.0
 
@@ -58,8 +58,8 @@ class CheckpointThread:
         """Report the failures of the job if it has ended."""
         if self._job is None or not self._job.done():
             return
-        failures, self._seconds = self._job.result()
-        self._job, self._ended = None, time.monotonic()
+        failures, self._seconds, self._ended = self._job.result()
+        self._job = None
         for path, error in failures:
             self._failed(path, error)
 
@@ -70,10 +70,12 @@ class CheckpointThread:
         self.take()
 
 
-def _timed(job: Callable[[], Failures]) -> tuple[Failures, float]:
-    """Runs in the thread. Returns the failures of a job, and the seconds that it took."""
+def _timed(job: Callable[[], Failures]) -> tuple[Failures, float, float]:
+    """Runs in the thread. Returns the failures of a job, the seconds that it took, and the time of
+    its end, which `take` may learn of much later."""
     began = time.monotonic()
-    return job(), time.monotonic() - began
+    failures, ended = job(), time.monotonic()
+    return failures, ended - began, ended
 
 
 def by_dir(

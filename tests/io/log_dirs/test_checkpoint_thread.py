@@ -2,12 +2,14 @@
 
 import errno
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.io.log_dirs.checkpoint_thread import (
+    BUSY_SHARE,
     CheckpointThread,
     Failures,
     by_dir,
@@ -87,6 +89,21 @@ def test_a_long_job_is_followed_by_a_long_rest(monkeypatch: pytest.MonkeyPatch) 
     for now, rests in ((139.0, True), (140.0, False)):
         monkeypatch.setattr("kbroker.io.log_dirs.checkpoint_thread.time.monotonic", lambda now=now: now)
         assert scene.thread.rest_is_due is rests
+
+
+def test_the_rest_begins_at_the_end_of_the_job_and_not_when_the_loop_learns_of_it() -> None:
+    """The loop learns of it up to a second later: until then the next job would wait once more."""
+    scene = Scene()
+    scene.continues.set()
+    scene.thread.begin(scene.job)
+    job = scene.thread._job
+    assert job is not None
+    _, seconds, ended = job.result(60)
+    while time.monotonic() <= ended + BUSY_SHARE * seconds:
+        time.sleep(0.001)
+    scene.thread.take()
+    assert not scene.thread.is_busy
+    assert not scene.thread.rest_is_due
 
 
 def test_the_end_of_a_job_is_reported_by_its_thread() -> None:
