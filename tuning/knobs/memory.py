@@ -160,7 +160,7 @@ MEMORY: tuple[Knob[None], ...] = (
     sysctl(
         "vm.max_map_count",
         _maps,
-        "kbroker maps no index files: 476 mappings with 10,000 partitions, where Apache Kafka has 20,4000,400.",
+        "kbroker maps no index files: 476 mappings with 10,000 partitions, where Apache Kafka has 20,400.",
         "make bench, scenario many_partitions",
     ),
     sysctl(
