@@ -88,11 +88,11 @@ def die_and_start(broker: Target, topics: Sequence[tuple[str, int]]) -> Start:
     seconds = max(broker.wait_ready(name, count, READY_S) for name, count in topics)
     cpu = cpu_seconds(broker.pid)
     partitions, give_up = sum(count for _, count in topics), time.monotonic() + LOGGED_S
-    while (found := checked(log.read_text()[seen:]))[0] < partitions:
-        if time.monotonic() > give_up:
-            break
+    loaded, mb = checked(log.read_text()[seen:])
+    while loaded < partitions and time.monotonic() < give_up:
         time.sleep(0.05)
-    return Start(seconds, found[1], cpu)
+        loaded, mb = checked(log.read_text()[seen:])
+    return Start(seconds, mb, cpu)
 
 
 def row(number: int, start: Start) -> str:

@@ -18,13 +18,8 @@ FAULTS = {
     10: "offsets of records wrong",
     11: "attributes of records unknown",
 }
-DESCRIBED = (
-    SOUND,
-    6,
-    9,
-    10,
-    11,
-)  # what is wrong lies behind the header: that still says where the batch lies
+DESCRIBED = (SOUND, 6, 9, 10, 11)
+"""Faults behind the header, which still says where the batch lies."""
 APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x08, 0x10, 0x20
 HORIZON_BIT, KNOWN_BITS = 0x40, 0x7F
 CODECS = 4

@@ -72,9 +72,8 @@ def set_aside(
     }
     try:
         for one in strays:
-            folder = Path(one.log_dir, files.folder_name(one.topic, one.index))
-            name = _rename(folder, one.topic, one.index, files.STRAY_FOLDER)
-            log.warning("%s is of a topic that was deleted: renamed to %s", folder, name)
+            name = _stray(one)
+            log.warning("%s is of a topic that was deleted: renamed to %s", one.folder, name)
         for log_dir in back:
             files.sync_folder(log_dir)
     except OSError as error:  # the next start tries again
@@ -136,9 +135,13 @@ def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
 
 def put_aside(found: adoption.FoundPartition) -> None:
     """Keep the folder of a log for inspection, under another name. Raises OSError."""
-    name = _rename(Path(found.folder), found.topic, found.index, files.STRAY_FOLDER)
+    name = _stray(found)
     files.sync_folder(found.log_dir)
     log.error("%s has records that the log in use lacks: renamed to %s", found.folder, name)
+
+
+def _stray(found: adoption.FoundPartition) -> str:
+    return _rename(Path(found.folder), found.topic, found.index, files.STRAY_FOLDER)
 
 
 def _rename(folder: Path, topic: str, index: int, suffix: str) -> str:

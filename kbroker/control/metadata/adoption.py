@@ -144,16 +144,15 @@ def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[st
     missing: dict[str, dict[int, FoundPartition]] = {}
     names: dict[bytes, str] = {}
     for one in found:
-        where = f"{one.log_dir}/{one.topic}-{one.index}"
         known = catalogue.get(one.topic)
         of_topic = missing.setdefault(one.topic, {})
         expected = known.topic_id if known else next((p.topic_id for p in of_topic.values()), one.topic_id)
         other = catalogue.by_id(one.topic_id)
         named = names.setdefault(one.topic_id, one.topic) if other is None else other.name
         if named != one.topic:
-            log.warning("%s has the topic id of %s; left alone", where, named)
+            log.warning("%s has the topic id of %s; left alone", one.folder, named)
         elif one.topic_id != expected:
-            log.warning("%s belongs to another topic of the same name; left alone", where)
+            log.warning("%s belongs to another topic of the same name; left alone", one.folder)
         elif catalogue.partition(one.topic, one.index) is not None:
             continue
         elif one.index in of_topic:
