@@ -64,6 +64,17 @@ class Load:
     def lateness(self) -> Measures:
         return {"late_p99_ms": float(self.answer["lateness_us"]["p99"]) / 1e3}
 
+    def running(self) -> Measures:
+        """Milliseconds: how long the virtual machine's host had stopped processors, and the p99.9
+        of the acks that no such stop touched. Nothing where the generator may not watch."""
+        machine = self.answer.get("machine")
+        if machine is None:
+            return {}
+        return {
+            "running_p999_ms": float(machine["running_us"]["p999"]) / 1e3,
+            "stopped_ms": float(machine["stopped_ms"]),
+        }
+
 
 @dataclass
 class Turn:

@@ -1,6 +1,7 @@
 /* Open-loop produce at a fixed rate: latency counts from the moment a request was due, not from when it left, so a
    stalled broker cannot hide. With --consumer 1 a long-polling fetch measures end to end through the record's value.
-   With --cold-topic a second client reads that topic from its start meanwhile. */
+   With --cold-topic a second client reads that topic from its start meanwhile. With --watch-stops 1 the latencies of
+   those acks are given apart that the host's stops of a processor did not touch. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "fetch.h"
 #include "histogram.h"
 #include "options.h"
+#include "stops.h"
 
 #define FIFO 65536 /* due times of unanswered requests; a power of two */
 
@@ -42,7 +44,7 @@ struct consumer {
 };
 
 static struct topic topic;
-static int version, fetch_version, value_bytes, acks, recording;
+static int version, fetch_version, value_bytes, acks, recording, watched;
 static struct histogram ack_latency, end_to_end, lateness;
 static uint64_t acked;
 
@@ -94,6 +96,7 @@ static void receive_acks(struct producer *p) {
         if (get_i32(&r) != (int32_t)p->answered) die("answers out of order");
         acked += (uint64_t)check_produce(&r, version, &topic, 1, p->last_offset);
         if (recording) histogram_add(&ack_latency, now - p->due_ns[p->answered % FIFO]);
+        if (recording && watched) stops_add(p->due_ns[p->answered % FIFO], now);
         p->answered++;
         at += 4 + size;
     }
@@ -210,6 +213,10 @@ static void print_result(const struct producer *p, int connections, double elaps
     histogram_print_json(stdout, &end_to_end);
     printf(", \"latency_us\": ");
     histogram_print_json(stdout, &ack_latency);
+    if (watched) {
+        printf(", \"machine\": ");
+        stops_print_json(stdout);
+    }
     puts("}");
 }
 
@@ -238,6 +245,7 @@ int command_paced(void) {
     acks = (int)option_int("acks", -1);
     value_bytes = (int)option_int("value-bytes", 100);
     struct fetch_load *cold = plan_cold(port, seconds);
+    watched = option_int("watch-stops", 0) && stops_watch();
     options_done();
     if (value_bytes < 8) die("a value holds a time of 8 bytes");
     int control = connect_to(port);

@@ -48,11 +48,13 @@ def run(turn: Turn) -> Measures:
             lambda _: _cold_reads(turn, cold, seconds),
         ) as done:
             time.sleep(0.2)
-            result = turn.load("paced", topic=acks, rate=1000, connections=10, **turn.timed(2))
+            load = {"rate": 1000, "connections": 10, "watch_stops": 1, **turn.timed(2)}
+            result = turn.load("paced", topic=acks, **load)
     compaction.wait(turn, updates)
     return {
         **result.latency(),
         **result.lateness(),
+        **result.running(),
         "bulk_mb_per_s": done[0] / seconds / 1e6,
         "rebalances": rebalances[0],
         "cold_mb": done[2] / 1e6,
@@ -113,6 +115,8 @@ SCENARIO = Scenario(
         latency("p99"),
         Measure("ack_p999_ms", "ack p99.9", "ms", "lower", 5.0, absolute=True),
         lateness(),
+        Measure("running_p999_ms", "ack p99.9 of those that no stop of a processor touched", "ms", "lower"),
+        Measure("stopped_ms", "processors stopped by the host meanwhile", "ms", "lower"),
         Measure("bulk_mb_per_s", "the bulk producer", "MB/s", "higher"),
         Measure("cold_mb", "read by the cold reader", "MB", "higher"),
         Measure("rebalances", "rebalances meanwhile", "", "higher"),

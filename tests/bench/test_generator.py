@@ -4,8 +4,12 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -201,6 +205,34 @@ def test_the_bare_broker_serves_the_load_generator(generator: Generator, tmp_pat
         assert generator.run("connections", {"port": port, "connections": 20, "hold": 0})["connections"] == 20
         assert generator.run("paced", {"port": port, **SHORT})["records"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+OCCUPY = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO)))
+ends = time.monotonic() + 0.05
+while time.monotonic() < ends:
+    pass
+"""
+"""Nothing else runs on the processor meanwhile, as if its host had stopped it."""
+
+
+def test_stops_of_a_processor_are_found_and_their_acks_counted_apart(generator: Generator) -> None:
+    load = {"rate": 1000, "watch_stops": 1, **SHORT, "seconds": 1}
+    cpu = min(os.sched_getaffinity(0))
+    with generator.serve("bare-broker", {"partitions": 4}) as port, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(generator.run, "paced", {"port": port, **load})
+        time.sleep(0.4)
+        stopper = subprocess.run([sys.executable, "-c", OCCUPY, str(cpu)], check=False)
+        answer = running.result()
+    if "machine" not in answer:
+        pytest.skip("this user may not watch processors: SCHED_FIFO needs CAP_SYS_NICE")
+    assert stopper.returncode == 0
+    machine = answer["machine"]
+    assert machine["stops"] >= 1
+    assert machine["stopped_ms"] >= 40
+    assert machine["running_us"]["count"] <= answer["records"] - 40
 
 
 @pytest.mark.parametrize("sync", [0, 1])
