@@ -8,13 +8,13 @@ partition.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import chain, repeat
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, in_groups, running, then
 from kbroker.api.row import Api
 from kbroker.control.metadata.topic_name import INTERNAL
-from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
+from kbroker.control.transactions.metadata import TV_0, TV_2
+from kbroker.control.transactions.partitions import TopicPartition, TransactionPartitions
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
@@ -114,11 +114,13 @@ async def _one(
     return results(transaction.topics, lambda *_: code)
 
 
-def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> TransactionPartitions:
     """Partitions that exist; no client can name more of them than there are."""
-    return frozenset(
-        chain.from_iterable(zip(repeat(topic.name), part) for topic in topics for part in _parts(topic))
-    )
+    by_topic: dict[str, set[int]] = {}
+    for topic in topics:
+        for part in _parts(topic):
+            by_topic.setdefault(topic.name, set()).update(part)
+    return TransactionPartitions({name: tuple(sorted(indexes)) for name, indexes in by_topic.items()})
 
 
 def _some_are_missing(ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]) -> bool:

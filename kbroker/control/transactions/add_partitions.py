@@ -1,7 +1,9 @@
 """AddPartitionsToTxn: partitions join a transaction, or are looked up in it."""
 
+from collections.abc import Set
+
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.partitions import TopicPartition, TransactionPartitions
 from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -18,7 +20,7 @@ class AddPartitions:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
         client_version: int,
         now_ms: int,
     ) -> Outcome:
@@ -33,18 +35,17 @@ class AddPartitions:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if known.state is TransactionState.ONGOING and partitions <= known.partitions:
+        added = TransactionPartitions.of(partitions)
+        if known.state is TransactionState.ONGOING and added <= known.partitions:
             return Outcome(response=ErrorCode.NONE)
-        return self._table.change(
-            known.with_partitions(partitions, client_version, now_ms), lambda code: code
-        )
+        return self._table.change(known.with_partitions(added, client_version, now_ms), lambda code: code)
 
     def verify(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """Partition -> NONE if it is in the transaction, else TRANSACTION_ABORTABLE. Raises
         KafkaError for all."""

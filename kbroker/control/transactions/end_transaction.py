@@ -6,7 +6,7 @@ repeated request is recognised only by the state; v2 (KIP-890) bumps the epoch w
 the older epoch marks a repetition.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from kbroker.control.transactions.metadata import (
     TransactionMetadata,
     supports_epoch_bump,
 )
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable
@@ -168,11 +169,11 @@ class EndTransactions:
             )
         )
 
-    def marker_written(self, order: MarkerOrder, partitions: frozenset[tuple[str, int]]) -> None:
+    def marker_written(self, order: MarkerOrder, partitions: Set[TopicPartition]) -> None:
         """Some markers are in the log: what DescribeTransactions shows shrinks (not stored)."""
         known = self._prepared(order)
         if known is not None:
-            self._table.put(replace(known, partitions=known.partitions - partitions))
+            self._table.put(replace(known, partitions=known.partitions.without(partitions)))
 
     def complete(self, order: MarkerOrder, now_ms: int) -> Outcome:
         """Every marker is in the log. Response: Deferred of an ErrorCode; nothing when the order is

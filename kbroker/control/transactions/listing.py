@@ -23,9 +23,7 @@ def describe(table: TransactionTable, transactional_id: str) -> Described:
     known = table.get(transactional_id)
     if known is None:
         return Described(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(known.partitions):
-        topics.setdefault(topic, []).append(partition)
+    by_topic = known.partitions.by_topic
     return Described(
         ErrorCode.NONE,
         transactional_id,
@@ -34,7 +32,7 @@ def describe(table: TransactionTable, transactional_id: str) -> Described:
         known.start_ms,
         known.producer_id,
         known.producer_epoch,
-        [TopicData(topic, partitions) for topic, partitions in topics.items()],
+        [TopicData(topic, list(by_topic[topic])) for topic in sorted(by_topic)],
     )
 
 

@@ -12,8 +12,9 @@ from msgspec import Struct, field
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.acknowledged import acknowledged, is_acknowledged
 from kbroker.control.links.appender import Appender, Done, completion_of
-from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
+from kbroker.control.transactions.metadata import supports_epoch_bump
 from kbroker.control.transactions.offset_commits import PendingOffsetCommits
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -3,11 +3,10 @@
 Immutable: every transition returns a new value. It takes effect when its record is in the log.
 """
 
-from typing import Final
-
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kbroker.control.transactions.partitions import NO_PARTITIONS, TransactionPartitions
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -19,11 +18,6 @@ NO_TIMESTAMP = -1
 TV_0, TV_1, TV_2 = 0, 1, 2
 """Transaction versions (KIP-890). From TV_2 on every end of a transaction bumps the producer's
 epoch."""
-
-TopicPartition = tuple[str, int]
-"""Topic name and partition index."""
-NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
-"""One for all ids: frozenset() makes another each time, which the garbage collector examines."""
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
@@ -56,7 +50,7 @@ class TransactionMetadata(Struct, frozen=True, gc=False):
     producer_epoch: int = NO_PRODUCER_EPOCH
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[TopicPartition] = NO_PARTITIONS
+    partitions: TransactionPartitions = NO_PARTITIONS
     start_ms: int = NO_TIMESTAMP
     last_update_ms: int = NO_TIMESTAMP
     client_version: int = TV_0
@@ -107,14 +101,14 @@ class TransactionMetadata(Struct, frozen=True, gc=False):
         )
 
     def with_partitions(
-        self, added: frozenset[TopicPartition], client_version: int, now_ms: int
+        self, added: TransactionPartitions, client_version: int, now_ms: int
     ) -> "TransactionMetadata":
         """Partitions join the transaction; the first ones begin it."""
         return replace(
             self,
             prev_producer_id=self.producer_id,
             state=TransactionState.ONGOING,
-            partitions=self.partitions | added,
+            partitions=self.partitions.joined(added),
             start_ms=now_ms if self.state.is_over else self.start_ms,
             last_update_ms=now_ms,
             client_version=client_version,

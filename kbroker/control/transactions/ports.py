@@ -1,10 +1,11 @@
 """The machine's interfaces to the broker: reads of its state, and orders of markers."""
 
+from collections.abc import Set
 from typing import Protocol
 
 from msgspec import Struct
 
-from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.partitions import TopicPartition
 
 
 class MarkerOrder(Struct, frozen=True):
@@ -20,7 +21,7 @@ class MarkerOrder(Struct, frozen=True):
     producer_epoch: int
     coordinator_epoch: int
     commit: bool
-    partitions: frozenset[TopicPartition]
+    partitions: Set[TopicPartition]
     client_version: int
 
 

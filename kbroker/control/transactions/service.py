@@ -3,7 +3,7 @@ clock drives."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import Any
 
 from kbroker.control.broker import Broker
@@ -15,8 +15,9 @@ from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.features import FEATURES
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
-from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
+from kbroker.control.transactions.metadata import supports_epoch_bump
 from kbroker.control.transactions.offset_commits import PendingOffsetCommits
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
@@ -175,7 +176,7 @@ class TransactionService:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
         client_version: int,
     ) -> ErrorCode:
         """Add partitions to a transaction."""
@@ -197,7 +198,7 @@ class TransactionService:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """Look partitions up in a transaction, at once. Raises KafkaError."""
         if not transactional_id:
@@ -228,7 +229,7 @@ class TransactionService:
 
     # --- markers
 
-    def _written(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
+    def _written(self, order: MarkerOrder, partitions: Set[TopicPartition]) -> None:
         self.shard.marker_written(order, partitions)
 
     def _complete(self, order: MarkerOrder, on_answer: Callable[[ErrorCode], None]) -> None:

@@ -8,6 +8,7 @@ TransactionStateManager.
 """
 
 import logging
+from collections.abc import Set
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.metadata.topic_name import TRANSACTION_STATE
@@ -15,7 +16,8 @@ from kbroker.control.transactions.add_partitions import AddPartitions
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.init_producer import InitProducer
 from kbroker.control.transactions.listing import describe, list_transactions
-from kbroker.control.transactions.metadata import TopicPartition, TransactionMetadata
+from kbroker.control.transactions.metadata import TransactionMetadata
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder, Markers, View
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.table import TransactionTable
@@ -69,7 +71,7 @@ class TransactionShard:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
         client_version: int,
         now_ms: int,
     ) -> Outcome:
@@ -83,7 +85,7 @@ class TransactionShard:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: Set[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """The verification result of each partition; a read, answered at once."""
         return self._adds.verify(transactional_id, producer_id, producer_epoch, partitions)
@@ -128,7 +130,7 @@ class TransactionShard:
 
     # --- markers
 
-    def marker_written(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
+    def marker_written(self, order: MarkerOrder, partitions: Set[TopicPartition]) -> None:
         """Markers of an order are in these partitions' logs."""
         self._ends.marker_written(order, partitions)
 

@@ -1,7 +1,8 @@
 """The record of a transactional id in `__transaction_state` (Kafka's TransactionLog)."""
 
 from kbroker.control.coordinator.machine import Record
-from kbroker.control.transactions.metadata import NO_PARTITIONS, TV_1, TopicPartition, TransactionMetadata
+from kbroker.control.transactions.metadata import TV_1, TransactionMetadata
+from kbroker.control.transactions.partitions import NO_PARTITIONS, TransactionPartitions
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.coordinator_records.index import TRANSACTION_STATE
 from kbroker.protocol.coordinator_records.transaction_log import (
@@ -67,13 +68,11 @@ def read_record(key: bytes, value: bytes | None) -> tuple[str, TransactionMetada
 def _grouped(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
     if metadata.state is TransactionState.EMPTY:
         return None
-    topics: dict[str, list[int]] = {}
-    for topic, partition in metadata.partitions:
-        topics.setdefault(topic, []).append(partition)
-    return [PartitionsSchema(topic, sorted(topics[topic])) for topic in sorted(topics)]
+    by_topic = metadata.partitions.by_topic
+    return [PartitionsSchema(topic, list(by_topic[topic])) for topic in sorted(by_topic)]
 
 
-def _flat(value: TransactionLogValue) -> frozenset[TopicPartition]:
+def _flat(value: TransactionLogValue) -> TransactionPartitions:
     topics = value.transaction_partitions or []
-    found = frozenset((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
-    return found or NO_PARTITIONS
+    found = ((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
+    return TransactionPartitions.of(found) or NO_PARTITIONS

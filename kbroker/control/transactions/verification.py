@@ -9,7 +9,8 @@ import asyncio
 import time
 
 from kbroker.control.services import Services
-from kbroker.control.transactions.metadata import TV_2, TopicPartition
+from kbroker.control.transactions.metadata import TV_2
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.messages import PRODUCE_ADDS_FROM, VerifyTransaction
 from kbroker.protocol.errors import ErrorCode, KafkaError

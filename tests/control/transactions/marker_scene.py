@@ -8,8 +8,8 @@ from typing import Any
 from kbroker.control.links.appender import Done
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
-from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.offset_commits import PendingOffsetCommits
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -4,6 +4,7 @@ them."""
 import pytest
 
 from kbroker.control.transactions.metadata import TV_0, TV_1, TV_2, TransactionMetadata
+from kbroker.control.transactions.partitions import TransactionPartitions
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.state import BY_NAME, TransactionState
 from kbroker.control.transactions.transaction_records import read_record, state_record, tombstone
@@ -99,7 +100,18 @@ class TestExpiration:
 
 class TestRecords:
     FULL = TransactionMetadata(
-        ID, 7, 60_000, 6, 8, 3, -1, TransactionState.PREPARE_COMMIT, frozenset((A0, B1)), 100, 200, TV_2
+        ID,
+        7,
+        60_000,
+        6,
+        8,
+        3,
+        -1,
+        TransactionState.PREPARE_COMMIT,
+        TransactionPartitions.of((A0, B1)),
+        100,
+        200,
+        TV_2,
     )
 
     @pytest.mark.parametrize("version", [TV_1, TV_2])

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.marker_sender import MarkerSender, PendingMarkers
-from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -12,6 +12,7 @@ from kbroker.control.transactions.metadata import (
     TransactionMetadata,
     is_epoch_exhausted,
 )
+from kbroker.control.transactions.partitions import NO_PARTITIONS, TransactionPartitions
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -62,7 +63,7 @@ OPEN = replace(
     known(3),
     prev_producer_id=4,
     state=TransactionState.ONGOING,
-    partitions=frozenset((A0,)),
+    partitions=TransactionPartitions.of((A0,)),
     start_ms=7,
     last_update_ms=8,
     client_version=TV_2,
@@ -88,11 +89,11 @@ def test_a_new_producer_id_begins_at_epoch_zero(remember: bool, last: int) -> No
 
 
 def test_partitions_join_those_that_have_joined_before() -> None:
-    joined = OPEN.with_partitions(frozenset((B1,)), TV_0, 9)
+    joined = OPEN.with_partitions(TransactionPartitions.of((B1,)), TV_0, 9)
     assert joined == replace(
         OPEN,
         prev_producer_id=5,
-        partitions=frozenset((A0, B1)),
+        partitions=TransactionPartitions.of((A0, B1)),
         last_update_ms=9,
         client_version=TV_0,
     )
@@ -102,7 +103,9 @@ def test_partitions_join_those_that_have_joined_before() -> None:
     "over", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT]
 )
 def test_the_first_partition_begins_the_transaction(over: TransactionState) -> None:
-    begun = replace(OPEN, state=over, partitions=frozenset()).with_partitions(frozenset((B1,)), TV_2, 9)
+    begun = replace(OPEN, state=over, partitions=NO_PARTITIONS).with_partitions(
+        TransactionPartitions.of((B1,)), TV_2, 9
+    )
     assert (begun.state, begun.start_ms, begun.partitions) == (TransactionState.ONGOING, 9, frozenset((B1,)))
 
 

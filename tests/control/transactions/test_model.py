@@ -12,7 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
+from kbroker.control.transactions.metadata import TV_0, TV_2
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.transactions.world import A0, B1, ID, World

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.init_producer import InitProducer
 from kbroker.control.transactions.metadata import TransactionMetadata
+from kbroker.control.transactions.partitions import NO_PARTITIONS, TransactionPartitions
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +18,7 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 
 ONGOING = TransactionMetadata(
     "t", 5, 100, producer_epoch=3, state=TransactionState.ONGOING, start_ms=1000,
-    partitions=frozenset({("topic", 0)}),
+    partitions=TransactionPartitions.of({("topic", 0)}),
 )  # fmt: skip
 PREPARED = replace(ONGOING, state=TransactionState.PREPARE_COMMIT)
 ORDER = MarkerOrder("t", 5, 3, 0, True, PREPARED.partitions, 0)
@@ -102,8 +103,8 @@ def test_a_timeout_is_above_0_and_no_more_than_the_brokers_maximum(timeout_ms: i
 
 
 def test_a_transaction_begins_with_its_first_partition_and_not_with_later_ones() -> None:
-    more = ONGOING.with_partitions(frozenset({("topic", 1)}), 0, 5000)
+    more = ONGOING.with_partitions(TransactionPartitions.of({("topic", 1)}), 0, 5000)
     assert (more.start_ms, more.last_update_ms) == (1000, 5000)
     assert more.partitions == {("topic", 0), ("topic", 1)}
-    over = replace(ONGOING, state=TransactionState.COMPLETE_ABORT, partitions=frozenset())
-    assert over.with_partitions(frozenset({("topic", 1)}), 0, 5000).start_ms == 5000
+    over = replace(ONGOING, state=TransactionState.COMPLETE_ABORT, partitions=NO_PARTITIONS)
+    assert over.with_partitions(TransactionPartitions.of({("topic", 1)}), 0, 5000).start_ms == 5000

@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
-from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition, TransactionMetadata
+from kbroker.control.transactions.metadata import TV_0, TV_2, TransactionMetadata
+from kbroker.control.transactions.partitions import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
