@@ -121,3 +121,14 @@ def test_files_that_take_long_begin_before_the_others() -> None:
         "tests/a.py",
         "tests/z.py",
     ]
+
+
+def test_parts_hold_every_file_once_and_the_longest_in_different_ones() -> None:
+    files = [f"tests/{number}.py" for number in range(8)]
+    parts = [tier_files.part_of(files, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(file for part in parts for file in part) == files
+    assert [part[0] for part in parts] == files[:3]
+    assert tier_files.part_of(files, "1/1") == files
+    for wrong in ("0/3", "4/3"):
+        with pytest.raises(ValueError, match=wrong):
+            tier_files.part_of(files, wrong)

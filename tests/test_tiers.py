@@ -326,6 +326,15 @@ def test_a_tier_is_given_the_files_that_hold_its_tests(monkeypatch: pytest.Monke
     assert [one for one in plain if one.startswith("tests/")] == ["tests/io/test_a.py", "tests/log/test_c.py"]
 
 
+def test_a_part_of_the_long_tier_has_a_part_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ["tests/a.py", "tests/b.py", "tests/c.py"]
+    monkeypatch.setattr(tiers, "files_of", lambda expressions: dict.fromkeys(expressions, here))
+    monkeypatch.setenv("KBROKER_LONG_PART", "2/2")
+    files = {tier: tiers.chosen(tier, after_short=False)[-3:] for tier in ("long", "kafka")}
+    assert [one for one in files["long"] if one.startswith("tests/")] == ["tests/b.py"]
+    assert files["kafka"] == tuple(here)
+
+
 def test_without_a_collection_a_tier_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
     _, expression, arguments = tiers.TIERS["fuzz"]

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -100,6 +100,15 @@ def longest_first(files: Iterable[str]) -> list[str]:
     lines = [line for line in LONGEST.read_text().splitlines() if not line.startswith("#")]
     places = {file: place for place, file in enumerate(lines)}
     return sorted(files, key=lambda file: places.get(file, len(places)))
+
+
+def part_of(files: Sequence[str], part: str) -> list[str]:
+    """The files of one part of several: "2/3" is the second of three, into which the longest ones
+    are dealt first. Raises ValueError for a part that there is not."""
+    number, parts = map(int, part.split("/"))
+    if not 1 <= number <= parts:
+        raise ValueError(f"there is no part {part}")
+    return list(files[number - 1 :: parts])
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,6 +12,9 @@ KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one
 STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails,
 and so does one that skips a test for a reason that tests/skips.txt does not list.
 
+KBROKER_LONG_PART=2/3: of the files of the tier `long` only the second third, where the time is too
+short for all of them.
+
 KBROKER_TIERS_CACHE=FOLDER, relative to the root, keeps what failed apart from that of another run
 in the same tree at the same time.
 """
@@ -34,7 +37,7 @@ from pathlib import Path
 import psutil
 
 from tests import hangs, skips
-from tests.tier_files import files_of, kept, longest_first, noting, with_bytecode
+from tests.tier_files import files_of, kept, longest_first, noting, part_of, with_bytecode
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / (os.environ.get("KBROKER_TIERS_CACHE") or ".pytest_cache")
@@ -207,6 +210,8 @@ def chosen(name: str, after_short: bool) -> tuple[str, ...]:
     if files:
         arguments = tuple(one for one in arguments if not one.startswith("tests/"))
         files = longest_first(file for file in files if not folders or file.startswith(folders))
+        if name == "long":
+            files = part_of(files, os.environ.get("KBROKER_LONG_PART") or "1/1")
     return ("-m", expression, *arguments, *files)
 
 
