@@ -27,8 +27,9 @@ def settle(broker: Broker, store: Store, scanned: Iterable[FoundPartition]) -> N
 
     A log that is only in another log dir of its site is used there, as in Apache Kafka: it was
     moved while no broker ran, or the store is an outdated copy. Else an empty log would take its
-    place. Other folders are removed, such as a move leaves them, if the log has all their records.
-    Apache Kafka refuses to start with two folders of a log; here the other one is renamed."""
+    place, or the copy of a move that had not ended. Other folders are removed, such as a move
+    leaves them, if the log has all their records. Apache Kafka refuses to start with two folders of
+    a log; here the other one is renamed."""
     deleted = {(one.topic_id, one.partition.index) for one in store.deletions()}
     found = [one for one in scanned if _is_misplaced(broker, one)]
     tails = {one: tail_of(one.folder) for one in found}
@@ -36,7 +37,7 @@ def settle(broker: Broker, store: Store, scanned: Iterable[FoundPartition]) -> N
         replica = _replica_of(broker, one)
         if replica is None or broker.dir_errors.of(replica.log_dir) or (one.topic_id, one.index) in deleted:
             continue
-        if _folder_of(replica) is None:
+        if _is_newer(tails[one], replica):
             _use(broker, store, replica, one)
     _retire(broker, found, tails)
 
@@ -89,11 +90,23 @@ def _retire(broker: Broker, found: Iterable[FoundPartition], tails: Tails) -> No
     retire_all(left)
 
 
-def _folder_of(replica: Replica) -> str | None:
-    """The folder of a replica, or the complete copy that becomes it, if it is there. Outside of
-    log.dirs none is: another broker may have it."""
+def _is_newer(found: LogTail, replica: Replica) -> bool:
+    """Whether a log is used in the place of a replica: that has no folder, or only a copy with
+    fewer records. A move is decided when its copy is complete, so this one had not ended."""
     if Path(replica.folder).is_dir():
-        return replica.folder
+        return False
+    copy = _copy_of(replica)
+    return copy is None or found > tail_of(copy)
+
+
+def _folder_of(replica: Replica) -> str | None:
+    """The folder of a replica, or the copy that becomes it, if it is there. Outside of log.dirs
+    none is: another broker may have it."""
+    return replica.folder if Path(replica.folder).is_dir() else _copy_of(replica)
+
+
+def _copy_of(replica: Replica) -> str | None:
+    """The copy of a move to the replica's log dir."""
     copies = adoption.futures([replica.log_dir])
     return next(
         (one.folder for one in copies if (one.topic, one.index) == (replica.topic, replica.index)), None

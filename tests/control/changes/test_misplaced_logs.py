@@ -106,3 +106,23 @@ def test_of_two_folders_that_are_adopted_the_one_with_newer_records_is_used(
         fill(found[longer], b"\1" * 16, 6)
         made.reboot()
         assert next(made.broker.catalogue.partitions()).folder == found[longer]
+
+
+@pytest.mark.parametrize(("copied", "used"), [((3, 0), "there"), ((5, 0), "here"), ((5, 1), "here")])
+def test_a_copy_that_lacks_records_does_not_become_the_log(
+    tmp_path: Path, copied: tuple[int, int], used: str
+) -> None:
+    """The store is an outdated copy: it names the log dir to which the log was being moved back.
+    The unfinished copy was taken for a complete one, and the log was renamed."""
+    with world(tmp_path, dirs=2) as made:
+        partition, topic_id = topic(made)
+        shutil.rmtree(partition.folder)
+        (other,) = others(made, partition)
+        fill(other, topic_id, 5)
+        future = files.dated_folder_name("a", 0, "f" * 32, files.FUTURE_FOLDER)
+        copy = fill(f"{partition.log_dir}/{future}", topic_id, *copied)
+        made.reboot()
+        now = next(made.broker.catalogue.partitions())
+        assert now.folder == (other if used == "there" else partition.folder)
+        assert Path(other).exists() is (used == "there")
+        assert copy.exists()
