@@ -6,11 +6,11 @@ v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify 
 partition.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, in_groups, running, then
+from kbroker.api.later import Answer, results_of, running, then
 from kbroker.api.row import Api
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.control.transactions.metadata import TV_0, TV_2
@@ -26,13 +26,16 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kbroker.protocol.slices import Names, Table, distinct, paced
+from kbroker.protocol.slices import Names, Table, distinct, emptied, paced
 
 API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5)
 AT_ONCE = 128
 """Partitions between two checks whether other work is due."""
 FENCED_FROM = 2
 BATCHED_FROM = 4
+
+Found = list[AddPartitionsToTxnTopicResult] | ErrorCode
+"""The results of a transaction, or one code for all its partitions."""
 
 
 def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
@@ -59,25 +62,24 @@ def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) ->
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            AddPartitionsToTxnTopicResult(
-                topic.name,
-                [AddPartitionsToTxnPartitionResult(each, code) for part in _parts(topic) for each in part],
-            )
-            for topic in request.v3_and_below_topics
-        ]
+        results_by_topic_v3_and_below=results(request.v3_and_below_topics, code)
     )
 
 
 @running
 async def _batched(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    found = await in_groups(_one(ctx, each) for each in request.transactions)
-    return AddPartitionsToTxnResponse(
+    found: list[Found] = await results_of(_one(ctx, each) for each in paced(request.transactions))
+    answer = AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(transaction.transactional_id, topics)
-            for transaction, topics in zip(request.transactions, found, strict=True)
+            AddPartitionsToTxnResult(
+                transaction.transactional_id,
+                one if isinstance(one, list) else results(transaction.topics, one),
+            )
+            for transaction, one in zip(paced(request.transactions), found, strict=True)
         ]
     )
+    emptied(found)
+    return answer
 
 
 def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) -> AddPartitionsToTxnResponse:
@@ -87,31 +89,24 @@ def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) 
     return _whole(request, version, error.code)
 
 
-async def _one(
+def _one(
     ctx: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> list[AddPartitionsToTxnTopicResult]:
+) -> Found | Callable[[], Awaitable[Found]]:
+    """What is found for one transaction, or what waits for it."""
     if _some_are_missing(ctx, transaction.topics):
         return _not_attempted(ctx, transaction.topics)
     partitions = _partitions(transaction.topics)
+    service = ctx.services.transactions
+    producer = transaction.producer_id, transaction.producer_epoch
+    if not transaction.verify_only:
+        return partial(service.add_partitions, transaction.transactional_id, *producer, partitions, TV_2)
     codes: Mapping[TopicPartition, ErrorCode] = {}
     code = ErrorCode.NONE
-    service = ctx.services.transactions
-    if transaction.verify_only:
-        try:
-            codes = service.verify_partitions(
-                transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
-            )
-        except KafkaError as error:
-            code = error.code
-        return _each_once(transaction.topics, lambda *each: codes.get(each, code))
-    code = await service.add_partitions(
-        transaction.transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        partitions,
-        TV_2,
-    )
-    return results(transaction.topics, lambda *_: code)
+    try:
+        codes = service.verify_partitions(transaction.transactional_id, *producer, partitions)
+    except KafkaError as error:
+        code = error.code
+    return _each_once(transaction.topics, lambda *each: codes.get(each, code))
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> TransactionPartitions:
@@ -174,17 +169,12 @@ def _each_once(
     return [AddPartitionsToTxnTopicResult(name, each) for name, each in found.items()]
 
 
-def results(
-    topics: list[AddPartitionsToTxnTopic], code: Callable[[str, int], ErrorCode]
-) -> list[AddPartitionsToTxnTopicResult]:
-    """A result for each partition, with the code for its topic and index."""
+def results(topics: list[AddPartitionsToTxnTopic], code: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
+    """A result with the code for each partition."""
     return [
         AddPartitionsToTxnTopicResult(
             topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(partition, code(topic.name, partition))
-                for partition in paced(topic.partitions)
-            ],
+            [AddPartitionsToTxnPartitionResult(each, code) for part in _parts(topic) for each in part],
         )
-        for topic in topics
+        for topic in paced(topics)
     ]

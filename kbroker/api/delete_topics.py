@@ -43,11 +43,10 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
 
 def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> DeleteTopicsResponse:
     """The request failed as a whole: every topic carries the error."""
-    named: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
-    named += [(topic.name, topic.topic_id) for topic in request.topics]
-    return DeleteTopicsResponse(
-        responses=[DeletableTopicResult(name, topic_id, error.code) for name, topic_id in named]
-    )
+    code = error.code
+    results = [DeletableTopicResult(name, ZERO_UUID, code) for name in paced(request.topic_names)]
+    results += [DeletableTopicResult(topic.name, topic.topic_id, code) for topic in paced(request.topics)]
+    return DeleteTopicsResponse(responses=results)
 
 
 class _Chosen:

@@ -98,10 +98,10 @@ def _known_topics(
             response.topics.append(failed_topic(topic, topic.partitions, code))
             continue
         count = len(found.partitions)
-        existing = [part for part in topic.partitions if 0 <= part.partition_index < count]
+        existing = [part for part in paced(topic.partitions) if 0 <= part.partition_index < count]
         if len(existing) < len(topic.partitions):
-            missing = [part for part in topic.partitions if not 0 <= part.partition_index < count]
-            response.topics.append(failed_topic(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            missing = [part for part in paced(topic.partitions) if not 0 <= part.partition_index < count]
+            response.topics.append(failed_topic(topic, paced(missing), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if existing:
             known.append(OffsetCommitRequestTopic(found.name, found.topic_id, existing))
     return known
@@ -118,3 +118,4 @@ def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse, by_id: 
             response.topics.append(topic)
         else:
             merged.partitions += topic.partitions
+    seen.clear()

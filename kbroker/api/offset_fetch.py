@@ -5,8 +5,9 @@ flexible; v7 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id an
 v10 topic ids (v0 is gone).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
@@ -22,10 +23,11 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kbroker.protocol.slices import Table, paced
+from kbroker.protocol.slices import Table, freed, paced
 
 API = Api(ApiKey.OFFSET_FETCH, 1, 10, fast_paths=(REPEATED,))
 MANY_GROUPS_FROM = 8
@@ -38,18 +40,23 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> CachedAnswer | O
     only depends on offsets."""
     groups = groups_of(request, ctx.version)
     response = _respond(ctx, request, groups)
+    free_topics(groups, ctx.version)
     if len(groups) != 1 or groups[0].member_id or groups[0].member_epoch >= 0:
         return response
-    if any(part.committed_offset < 0 for topic in _topics(response) for part in topic.partitions):
+    if any(part.committed_offset < 0 for part in _partitions(response)):
         return response
     return cached_answers(ctx, response, word_of(groups[0].group_id))
 
 
-def _topics(
+def _partitions(
     response: OffsetFetchResponse,
-) -> list[OffsetFetchResponseTopic] | list[OffsetFetchResponseTopics]:
-    """The topics of the answer about one group."""
-    return response.groups[0].topics if response.groups else response.topics
+) -> Iterator[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]:
+    """The partitions in the answer about one group."""
+    topics: list[Any] = response.topics
+    if response.groups:
+        topics = response.groups[0].topics
+    for topic in paced(topics):
+        yield from paced(topic.partitions)
 
 
 def _respond(
@@ -84,7 +91,10 @@ def each_group(
 
 def refuse(request: OffsetFetchRequest, error: KafkaError, version: int) -> OffsetFetchResponse:
     """The request failed as a whole."""
-    return response_of([failed(group, error.code, version) for group in groups_of(request, version)], version)
+    groups = groups_of(request, version)
+    response = response_of([failed(group, error.code, version) for group in paced(groups)], version)
+    free_topics(groups, version)
+    return response
 
 
 def response_of(answers: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
@@ -106,10 +116,16 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
             if topics is None
             else [
                 OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
-                for topic in topics
+                for topic in paced(topics)
             ],
         )
     ]
+
+
+def free_topics(groups: list[OffsetFetchRequestGroup], version: int) -> None:
+    """Free, in slices, the topics that `groups_of` has made."""
+    if version < MANY_GROUPS_FROM and groups[0].topics is not None:
+        freed(groups[0].topics)
 
 
 def failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
@@ -121,15 +137,15 @@ def failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> Off
             OffsetFetchResponseTopics(
                 topic.name,
                 topic.topic_id,
-                [failed_partition(index, code) for index in topic.partition_indexes],
+                [failed_partition(index, code) for index in paced(topic.partition_indexes)],
             )
-            for topic in group.topics or ()
+            for topic in paced(group.topics or ())
         ]
     return answer
 
 
 def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
-    return OffsetFetchResponse(
+    response = OffsetFetchResponse(
         error_code=answer.error_code,
         topics=[
             OffsetFetchResponseTopic(
@@ -148,6 +164,8 @@ def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchRespon
             for topic in paced(answer.topics)
         ],
     )
+    freed(answer.topics)
+    return response
 
 
 def fetch(
@@ -170,11 +188,11 @@ def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[Of
         return []
     unknown = []
     known = []
-    for topic in group.topics:
+    for topic in paced(group.topics):
         found = ctx.broker.catalogue.by_id(topic.topic_id)
         if found is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-            parts = [failed_partition(index, code) for index in topic.partition_indexes]
+            parts = [failed_partition(index, code) for index in paced(topic.partition_indexes)]
             unknown.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, parts))
         else:
             topic.name = found.name
@@ -186,7 +204,7 @@ def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[Of
 def _add_ids(ctx: RequestContext, answer: OffsetFetchResponseGroup) -> None:
     """Add ids to topics; deleted topics have none and are left out."""
     named = []
-    for topic in answer.topics:
+    for topic in paced(answer.topics):
         found = ctx.broker.catalogue.get(topic.name)
         if found is not None:
             topic.topic_id = found.topic_id

@@ -143,3 +143,4 @@ def _merge(response: TxnOffsetCommitResponse, answer: TxnOffsetCommitResponse) -
             seen[topic.name].partitions += topic.partitions
         else:
             response.topics.append(topic)
+    seen.clear()

@@ -26,7 +26,7 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kbroker.protocol.slices import Table, emptied, paced
+from kbroker.protocol.slices import Table, emptied, in_slices, paced
 
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
@@ -78,8 +78,11 @@ def _codes(
         for topic in marker.topics
         for index in paced(topic.partition_indexes)
     ]
-    codes = [part for part in parts if isinstance(part, ErrorCode)]
-    return codes if len(codes) == len(parts) else partial(results_of, parts)
+    codes = [part for part in paced(parts) if isinstance(part, ErrorCode)]
+    if len(codes) < len(parts):
+        return lambda: in_slices(results_of(parts))
+    emptied(parts)
+    return codes
 
 
 def _code(

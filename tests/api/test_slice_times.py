@@ -24,6 +24,11 @@ from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kbroker.protocol.messages.alter_configs import AlterableConfig as ReplacedConfig
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
 from kbroker.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -42,6 +47,17 @@ from kbroker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kbroker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
 from kbroker.protocol.schema import Field, Struct
 from kbroker.protocol.slices import is_sliced
@@ -143,6 +159,61 @@ DEEP: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
 }
 """Long lists within a single entry, and requests whose entries take a path of their own."""
 
+IN_VERSIONS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
+    "topics whose offsets are fetched": (
+        ApiKey.OFFSET_FETCH,
+        1,
+        lambda: OffsetFetchRequest("g", [OffsetFetchRequestTopic(name, [0]) for name in settings(290_000)]),
+    ),
+    "names of topics to delete, without any time": (
+        ApiKey.DELETE_TOPICS,
+        1,
+        lambda: DeleteTopicsRequest(topic_names=settings(400_000), timeout_ms=0),
+    ),
+    "topics of one transaction": (
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        5,
+        lambda: AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(
+                    "t", 1, 0, False, [AddPartitionsToTxnTopic(name, [0]) for name in settings(300_000)]
+                )
+            ]
+        ),
+    ),
+    "partitions of one transaction": (
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        5,
+        lambda: AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(
+                    "t", 1, 0, False, [AddPartitionsToTxnTopic("n0", list(range(400_000)))]
+                )
+            ]
+        ),
+    ),
+    "partitions of one marker": (
+        ApiKey.WRITE_TXN_MARKERS,
+        1,
+        lambda: WriteTxnMarkersRequest(
+            [WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("n0", list(range(1_500_000)))], 0)]
+        ),
+    ),
+    "partitions of one topic whose offsets are committed": (
+        ApiKey.OFFSET_COMMIT,
+        2,
+        lambda: OffsetCommitRequest(
+            "g",
+            topics=[
+                OffsetCommitRequestTopic(
+                    "n0", partitions=[OffsetCommitRequestPartition(number, 1) for number in range(600_000)]
+                )
+            ],
+        ),
+    ),
+}
+"""Long lists that a path of this version walks."""
+
 ALLOWED_BY_HALF: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
     f"{key.name} of one entry with a long list": (key, request)
     for key, request in (
@@ -168,18 +239,23 @@ WITH_LISTS = {
     if api.owner is Owner.CONTROL
     and any(field.wire.startswith("[]") and "int8" not in field.wire for field in api.request.SCHEMA.fields)
 }
-LONG = (*DEEP, *WITH_LISTS)
+LONG = (*DEEP, *WITH_LISTS, *IN_VERSIONS)
 
 
 @cache
-def long_request(name: str) -> tuple[Any, bytes]:
-    """The API and the request's body. They are made when a test needs them: a million objects of
+def long_request(name: str) -> tuple[Any, int, bytes]:
+    """The API, the version and the request's body. They are made when a test needs them: a million objects of
     them all would slow down whatever else this process tests."""
     if name in WITH_LISTS:
         api = WITH_LISTS[name]
-        return api, encode(filled(api.request, ENTRIES, 0, api.max_version), api.max_version)
-    key, made = (DEEP | ALLOWED_BY_HALF)[name]
-    return APIS[key], encode(made(), APIS[key].max_version)
+        version = api.max_version
+        return api, version, encode(filled(api.request, ENTRIES, 0, version), version)
+    if name in IN_VERSIONS:
+        key, version, made = IN_VERSIONS[name]
+    else:
+        key, made = (DEEP | ALLOWED_BY_HALF)[name]
+        version = APIS[key].max_version
+    return APIS[key], version, encode(made(), version)
 
 
 @pytest.fixture
@@ -194,8 +270,8 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_no_callback_of_a_long_request_takes_long(
     made: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api, body = long_request(name)
-    client = client_request(api.key, api.max_version, body)
+    api, version, body = long_request(name)
+    client = client_request(api.key, version, body)
     assert len(client.body) > SHORT_BYTES
     check_callbacks(made, client, monkeypatch)
 
@@ -217,7 +293,7 @@ def test_no_callback_takes_long_when_names_are_refused(
 ) -> None:
     """Clients that are no super users: two of three names begin with what the ACLs of the first
     allow; the other has no permission."""
-    api, body = long_request(name)
+    api, version, body = long_request(name)
     made.broker.authorizer = Authorizer(
         entries=[
             Acl(kind, prefix, acls.PREFIXED, "User:some", "*", acls.ALL, acls.ALLOW)
@@ -225,7 +301,7 @@ def test_no_callback_takes_long_when_names_are_refused(
             for prefix in ("n1", "n2")
         ]
     )
-    client = client_request(api.key, api.max_version, body)
+    client = client_request(api.key, version, body)
     check_callbacks(made, structs.replace(client, principal=f"User:{who}"), monkeypatch)
 
 

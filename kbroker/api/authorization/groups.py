@@ -103,9 +103,12 @@ def guard_offset_fetch(ctx: RequestContext, request: OffsetFetchRequest, serve: 
         for group in paced(groups)
     )
     if whole:
+        offset_fetch.free_topics(groups, ctx.version)
         return serve(ctx, request)
     answers = offset_fetch.each_group(groups, lambda group: _fetched(ctx, group, request.require_stable))
-    return offset_fetch.response_of(answers, ctx.version)
+    response = offset_fetch.response_of(answers, ctx.version)
+    offset_fetch.free_topics(groups, ctx.version)
+    return response
 
 
 def _sees_all(ctx: RequestContext) -> bool:

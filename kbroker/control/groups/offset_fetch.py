@@ -26,11 +26,11 @@ def fetch_offsets(
     answer = OffsetFetchResponseGroup(request.group_id)
     if request.topics is None:
         return _fetch_all(table, request.group_id, require_stable) if known else answer
-    for topic in request.topics:
+    for topic in paced(request.topics):
         topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else table.topics.id_of(topic.name)
         partitions = [
             _partition(table, request.group_id, topic.name, topic_id, index, require_stable, known)
-            for index in topic.partition_indexes
+            for index in paced(topic.partition_indexes)
         ]
         answer.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
     return answer
