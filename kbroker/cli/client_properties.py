@@ -9,6 +9,7 @@ from kbroker.cli.failures import UsageFailed
 from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.kafka_options import OF_PROPERTY
 from kbroker.config import properties
+from kbroker.config.close_names import suggestion
 from kbroker.config.setting import ConfigError
 
 _JAAS_FIELD = re.compile(
@@ -75,6 +76,40 @@ _KAFKA_PYTHON = {
     "ssl.key.password": "ssl_password",
     "client.id": "client_id",
 }
+
+_OFTEN_SET = frozenset(
+    [
+        *_NO_EFFECT,
+        *_KAFKA_PYTHON,
+        *_FILES,
+        *_PEM_ONLY,
+        "sasl.jaas.config",
+        "sasl.mechanisms",
+        "ssl.truststore.password",
+        "ssl.keystore.password",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+        "bootstrap.servers",
+        "group.id",
+        "acks",
+        "linger.ms",
+        "batch.size",
+        "compression.type",
+        "enable.idempotence",
+        "auto.offset.reset",
+        "isolation.level",
+    ]
+)
+"""Client settings that may be meant by a name with a typo."""
+
+
+def reason_of_unknown(name: str) -> str:
+    """The end of a message about a name that no client setting has."""
+    from kbroker.cli.setting_names import known_names
+
+    if name in known_names():
+        return "; the file must have the settings of a client, not of a broker"
+    return suggestion(name, _OFTEN_SET)
 
 
 def read(path: Path) -> dict[str, str]:

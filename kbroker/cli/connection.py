@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbroker.cli.client_properties import refuse_oauth, to_kafka_python
+from kbroker.cli.client_properties import reason_of_unknown, refuse_oauth, to_kafka_python
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, explain
 from kbroker.cli.listener_probe import refusal
 from kbroker.cli.refusals import Refusals
@@ -222,8 +222,8 @@ class Connection:
             unknown = _UNKNOWN_SETTING.search(str(error))
             if self.file is None or unknown is None or unknown[1] in more or unknown[1] not in self.settings:
                 raise
-            why = "the file must have the settings of a client, not of a broker"
-            raise UsageFailed(f"{self.file}: no client setting {unknown[1]}; {why}") from error
+            why = reason_of_unknown(unknown[1])
+            raise UsageFailed(f"{self.file}: no client setting {unknown[1]}{why}") from error
 
     def _librdkafka(self) -> dict[str, Any]:
         return {

@@ -262,6 +262,7 @@ def test_an_empty_name_is_refused(shell: Shell, line: str, name: str) -> None:
         ("sasl.mechanism=PLAIN", "kbroker: sasl.username and sasl.password must be set"),
         ("sasl.username=anna", "sasl.mechanism is GSSAPI, the default: set PLAIN, SCRAM-SHA-256,"),
         ("listeners=PLAINTEXT://:9092", "server.properties: no client setting listeners; the file must have"),
+        ("sasl.usrname=anna", "no client setting sasl.usrname; did you mean sasl.username?"),
     ],
 )
 def test_a_wrong_file_of_client_settings_is_explained(

@@ -9,6 +9,13 @@ def test_a_close_name_is_suggested() -> None:
     assert suggestion("listener", BROKER) == "; did you mean listeners?"
 
 
+def test_of_several_close_names_the_one_with_fewest_typos_is_suggested() -> None:
+    """`log.dirz` is one character away from two settings."""
+    assert suggestion("log.dirz", BROKER) == "; did you mean log.dirs?"
+    assert suggestion("log.di", BROKER) == "; did you mean log.dir?"
+    assert suggestion("log.retention.bytez", BROKER) == "; did you mean log.retention.bytes?"
+
+
 def test_a_far_name_is_not_suggested() -> None:
     assert suggestion("x", BROKER) == ""
     assert suggestion("anything", ()) == ""
