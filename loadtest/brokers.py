@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from loadtest.client_settings import give_settings, readers
+from loadtest.client_settings import read_settings
 from loadtest.faults.disk import NoDisk, SmallDisk
 from loadtest.faults.preload import NoPreload, Preload
 from loadtest.settings import WrongSetting
@@ -175,10 +175,8 @@ def reached(target: str, file: Path | None, judged: bool = False) -> str:
     WrongSetting."""
     if file is None:
         return check_target(target)
-    if not readers:
-        raise WrongSetting("--command-config is read by `kbroker loadtest` alone: start it so")
     _address(target)
-    give_settings(*readers[-1](file, target, judged))
+    read_settings(file, target, judged)
     return target
 
 

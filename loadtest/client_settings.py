@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from loadtest.settings import WrongSetting
+
 CLIENT_SETTINGS = "LOADTEST_CLIENT_SETTINGS"
 Reader = Callable[[Path, str, bool], tuple[dict[str, str], dict[str, str]]]
 """Settings with librdkafka's names, and those of security with Java's, from a file, HOST:PORT, and
@@ -33,6 +35,14 @@ def java_settings() -> dict[str, str]:
 def give_settings(librdkafka: dict[str, str], java: dict[str, str]) -> None:
     """Set them for this process, and those that it starts from now on."""
     os.environ[CLIENT_SETTINGS] = json.dumps({"librdkafka": librdkafka, "java": java})
+
+
+def read_settings(file: Path, target: str, java: bool) -> None:
+    """Set those of a file, with which the broker at HOST:PORT answers. java: also those for a
+    client in Java. Raises NoBroker, WrongSetting."""
+    if not readers:
+        raise WrongSetting("--command-config is read by `kbroker loadtest` and `kbroker judge`: start it so")
+    give_settings(*readers[-1](file, target, java))
 
 
 def _settings(kind: str) -> dict[str, Any]:

@@ -10,7 +10,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.storagelevel import StorageLevel
 
+from loadtest.brokers import NoBroker
+from loadtest.client_settings import read_settings
 from loadtest.run import Run, load_run
+from loadtest.settings import WrongSetting
 from spark_validation import log_frames
 from spark_validation.evidence import Evidence
 from spark_validation.java import NoJava
@@ -36,14 +39,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
     require_agreement(options.history, opened_run(options.history))
     run = opened_run(options.history, options.topics)
     topics = [topic.name for topic in run.topics]
-    data_dirs = directories(options.segments) or ([] if options.bootstrap else existing(run.data_dirs))
-    if data_dirs:
-        require_folders(data_dirs, topics)
-        require_partitions(data_dirs, run)
-    elif not options.bootstrap:
-        raise CannotJudge("no log to judge by: give --segments DATA_DIR or --bootstrap HOST:PORT")
-    else:
-        require_listening(options.bootstrap)
+    data_dirs = required_log(options, run)
     small = sum(path.stat().st_size for path in options.history.rglob("*.parquet")) < SMALL_BYTES
     try:
         spark = spark_session(connector=not data_dirs, small=small)
@@ -76,6 +72,23 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         evidence.earlier = log_frames.segment_log(spark, earlier, topics, run.run)
         evidence.earlier_batches = log_frames.segment_batches(spark, earlier, topics, check=False)
     return evidence
+
+
+def required_log(options: argparse.Namespace, run: Run) -> list[str]:
+    """The log directories to read; none if the broker is read. Raises CannotJudge."""
+    data_dirs = directories(options.segments) or ([] if options.bootstrap else existing(run.data_dirs))
+    file = getattr(options, "command_config", None)
+    if data_dirs:
+        require_folders(data_dirs, [topic.name for topic in run.topics])
+        require_partitions(data_dirs, run)
+        if file is not None:
+            raise CannotJudge("--command-config is used with --bootstrap; segment files need no login")
+    elif not options.bootstrap:
+        raise CannotJudge("no log to judge by: give --segments DATA_DIR or --bootstrap HOST:PORT")
+    else:
+        require_listening(options.bootstrap)
+        require_login(options.bootstrap, file)
+    return data_dirs
 
 
 def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
@@ -144,6 +157,16 @@ def require_folders(data_dirs: list[str], topics: list[str]) -> None:
     found = {topic for topic, _ in places}
     if missing := [topic for topic in topics if topic not in found]:
         raise CannotJudge(f"no partition of {', '.join(missing)} below {', '.join(data_dirs)}")
+
+
+def require_login(bootstrap: str, file: Path | None) -> None:
+    """Read the settings with which the connector logs in. file: the one of --command-config."""
+    if file is None:
+        return
+    try:
+        read_settings(file, bootstrap.split(",")[0], True)
+    except (NoBroker, WrongSetting) as reason:
+        raise CannotJudge(str(reason)) from reason
 
 
 def require_listening(bootstrap: str) -> None:

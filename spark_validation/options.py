@@ -17,6 +17,8 @@ EXAMPLES = (
     "kbroker judge --history reports/load/20260131-120000 --segments /var/lib/kbroker --report verdict.html",
     "# the log read from a running broker; a slow acknowledgement convicts, too",
     "kbroker judge --history RUN --bootstrap 127.0.0.1:9092 --max-ack-ms 50",
+    "# a broker that requires TLS or a login",
+    "kbroker judge --history RUN --bootstrap HOST:PORT --command-config client.properties",
 )
 """Command lines of `kbroker judge`, and "# ..." lines that explain them."""
 
@@ -130,6 +132,13 @@ def evidence_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--history", type=Path, metavar="FOLDER", required=True, help="folder of the run")
     command.add_argument(
         "--bootstrap", metavar="HOST:PORT,...", help="read the log through Spark's Kafka connector"
+    )
+    command.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="with --bootstrap: file with client settings (security and others), with Java's or librdkafka's "
+        "names",
     )
     command.add_argument("--segments", metavar="DIR,...", help="log directories: read their segment files")
     command.add_argument("--topics", metavar="TOPIC,...", help="judge only these topics of the run")

@@ -39,15 +39,22 @@ def loadtest(context: typer.Context) -> None:
     """Load a broker and record what it acknowledged: `kbroker loadtest --help`
     (`kbroker docs loadtest`). Needs the extra `loadtest`."""
     program = _program("loadtest.cli", "loadtest")
+    _give_reader()
+    _run(program, context, "kbroker loadtest")
+
+
+def _give_reader() -> None:
+    """The reader of a --command-config file, for programs that share no code with the broker."""
     from kbroker.cli import load_settings
     from loadtest.client_settings import readers
 
     readers[:] = [load_settings.read]
-    _run(program, context, "kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:
     """Check whether records of a load test were lost or repeated: `kbroker judge --help`
     (`kbroker docs validation`). Needs Java and the extra `judge`."""
     sys.argv[0] = "kbroker"
-    raise typer.Exit(_program("spark_validation.cli", "judge").main(["judge", *context.args]))
+    program = _program("spark_validation.cli", "judge")
+    _give_reader()
+    raise typer.Exit(program.main(["judge", *context.args]))

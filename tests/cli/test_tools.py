@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from kbroker.cli import tools
+from kbroker.cli import load_settings, tools
 from kbroker.cli.app import run
 from kbroker.cli.exit_codes import ExitCode
+from loadtest import client_settings
 
 
 def test_arguments_and_exit_code_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,3 +51,20 @@ def test_a_missing_package_of_the_tuner_is_no_extra(
 def test_the_load_test_starts_without_the_tests_of_the_source_tree() -> None:
     code = "import sys; sys.modules['tests'] = None; import loadtest.cli"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_judge_can_read_a_file_of_client_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Judge:
+        """Records the readers that it is given."""
+
+        @staticmethod
+        def main(arguments: list[str]) -> int:
+            given.append((arguments, list(client_settings.readers)))
+            return 0
+
+    given: list[tuple[list[str], list[object]]] = []
+    monkeypatch.setattr(client_settings, "readers", [])
+    monkeypatch.setattr(sys, "argv", ["kbroker"])
+    monkeypatch.setattr(tools, "import_module", lambda name: Judge)
+    assert run(["judge", "--history", "run"]) == ExitCode.OK
+    assert given == [(["judge", "--history", "run"], [load_settings.read])]

@@ -35,7 +35,7 @@ def test_a_child_process_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_reader_gives_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(CLIENT_SETTINGS, "")
-    monkeypatch.setattr("loadtest.brokers.readers", [lambda *given: ({"a": str(given)}, {})])
+    monkeypatch.setattr("loadtest.client_settings.readers", [lambda *given: ({"a": str(given)}, {})])
     file = tmp_path / "client.properties"
     assert reached("localhost:1", file, judged=True) == "localhost:1"
     assert client_settings() == {"a": str((file, "localhost:1", True))}
@@ -44,6 +44,6 @@ def test_the_reader_gives_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_without_a_reader_the_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("loadtest.brokers.readers", [])
-    with pytest.raises(WrongSetting, match="kbroker loadtest"):
+    monkeypatch.setattr("loadtest.client_settings.readers", [])
+    with pytest.raises(WrongSetting, match="kbroker judge"):
         reached("localhost:1", tmp_path)

@@ -1,13 +1,17 @@
 """What is opened of a run: the chosen topics, and nothing that was asked of others."""
 
 import argparse
+import socket
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
+from loadtest.brokers import NoBroker
+from loadtest.client_settings import CLIENT_SETTINGS, java_settings
 from loadtest.run import Deletion
+from loadtest.settings import WrongSetting
 from spark_validation.opening import open_evidence, opened_run, require_folders
 from spark_validation.verdict import CannotJudge
 from tests.spark_validation.world import clean
@@ -64,3 +68,55 @@ def test_a_run_without_a_log_cannot_be_judged(tmp_path: Path, bootstrap: str | N
     )
     with pytest.raises(CannotJudge, match=reason):
         open_evidence(options)
+
+
+def with_login(tmp_path: Path, **options: str) -> argparse.Namespace:
+    write(tmp_path, [clean("calm", 1)])
+    given = {"bootstrap": None, "segments": None, "earlier": None, "topics": None} | options
+    return argparse.Namespace(history=tmp_path / "run", command_config=tmp_path / "login.properties", **given)
+
+
+def test_a_file_of_client_settings_gives_the_connector_its_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Opened(Exception):
+        """The session would begin here."""
+
+    def no_session(**_: object) -> None:
+        raise Opened
+
+    asked: list[tuple[Path, str, bool]] = []
+
+    def read(file: Path, target: str, java: bool) -> tuple[dict[str, str], dict[str, str]]:
+        asked.append((file, target, java))
+        return {}, {"security.protocol": "SASL_SSL"}
+
+    monkeypatch.setenv(CLIENT_SETTINGS, "{}")
+    monkeypatch.setattr("loadtest.client_settings.readers", [read])
+    monkeypatch.setattr("spark_validation.session.spark_session", no_session)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        options = with_login(tmp_path, bootstrap=f"{address},127.0.0.1:1")
+        with pytest.raises(Opened):
+            open_evidence(options)
+    assert asked == [(options.command_config, address, True)]
+    assert java_settings() == {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize("failure", [NoBroker, WrongSetting])
+def test_a_login_that_fails_leaves_the_run_unjudged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    def read(*_: object) -> tuple[dict[str, str], dict[str, str]]:
+        raise failure("the broker refuses these credentials")
+
+    monkeypatch.setattr("loadtest.client_settings.readers", [read])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        options = with_login(tmp_path, bootstrap=f"127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(CannotJudge, match="refuses these credentials"):
+            open_evidence(options)
+
+
+def test_segment_files_need_no_login(tmp_path: Path) -> None:
+    with pytest.raises(CannotJudge, match="used with --bootstrap"):
+        open_evidence(with_login(tmp_path, segments=str(tmp_path / "data")))
