@@ -128,6 +128,12 @@ def test_closed_segments_that_a_killed_process_may_not_have_synced_are_synced(lo
     assert (log.partition.recovery_point, log.partition.durability.is_synced) == (3, True)
 
 
+def test_records_of_a_killed_process_are_durable_up_to_its_recovery_point(log: Log) -> None:
+    """Beyond it nothing shows that they reached the disk: acks of a synced topic wait for a sync."""
+    log.reopen(clean=False, recovery_point=1)
+    assert (log.partition.log_end, log.words[Slot.DURABLE]) == (3, 1)
+
+
 def test_a_durable_log_of_a_killed_process_is_on_disk_before_it_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
