@@ -53,10 +53,11 @@ def test_a_zombie_is_fenced_once_another_producer_has_begun() -> None:
     assert refusal(world, zombie) is ErrorCode.PRODUCER_FENCED
 
 
-def test_producer_with_another_id_is_fenced() -> None:
+@pytest.mark.parametrize("distance", [-1, 1])
+def test_producer_with_another_id_is_fenced(distance: int) -> None:
     world = World()
-    world.init()
-    assert refusal(world, (999, 0)) is ErrorCode.PRODUCER_FENCED
+    producer_id, epoch = world.init()
+    assert refusal(world, (producer_id + distance, epoch)) is ErrorCode.PRODUCER_FENCED
 
 
 def test_an_unknown_id_accepts_any_producer_that_continues() -> None:
