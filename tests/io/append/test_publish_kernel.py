@@ -35,6 +35,14 @@ def test_an_answer_has_the_log_start_and_a_repeated_batch_the_time_of_the_first(
     assert found == [[5, 3, case.slot, -1], [5, 3, case.slot, 1000]]
 
 
+def test_the_largest_timestamp_of_a_log_outlives_the_segment_that_holds_it(case: DrainCase) -> None:
+    case.words[Slot.MAX_TIMESTAMP] = 5000  # of an earlier segment
+    for timestamp, largest in ((1000, 5000), (6000, 6000)):
+        case.push(batch(timestamp=timestamp))
+        case.drain.run()
+        assert case.words[Slot.MAX_TIMESTAMP] == largest
+
+
 def test_a_reader_whose_ring_is_full_waits_as_before(case: DrainCase) -> None:
     """Readers with room are notified, and not again with it."""
     ring = case.shared.completion_ring(1, 0)
