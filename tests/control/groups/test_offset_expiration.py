@@ -5,6 +5,11 @@ import pytest
 from kbroker.control.groups.offset_expiration import STEP_BYTES, steps
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.control.groups.coordinator import PARTITION, Coordinator
 
 LONG_ID = "g" * 20_000
@@ -32,6 +37,19 @@ def test_expired_offsets_of_a_group_are_removed_step_by_step() -> None:
         taken += 1
     assert 1 < taken <= steps(LONG_ID, COUNT)
     assert not kafka.shard.table.offsets.has_group(LONG_ID)
+
+
+def test_an_offset_of_a_transaction_expires_as_long_after_its_commit_as_any_other() -> None:
+    kafka = Coordinator()
+    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 2)])]
+    request = TxnOffsetCommitRequest("tx", "g", 5, 0, topics=topics)
+    (record,) = kafka.shard.commit_offsets_in_transaction(request, 3, kafka.now_ms).records
+    kafka.shard.replay_in_transaction(PARTITION, 5, record.key, record.value)
+    kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
+    for elapsed_ms, offset in ((kafka.settings.offsets_retention_ms - 1, 2), (1, -1)):
+        kafka.advance(elapsed_ms)
+        kafka.expire_offsets()
+        assert kafka.committed() == offset
 
 
 def test_offsets_of_a_deleted_topic_are_removed_step_by_step() -> None:
