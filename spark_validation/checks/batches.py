@@ -22,7 +22,9 @@ DESCRIBED = (SOUND, 6, 9, 10, 11)
 """Faults behind the header, which still says where the batch lies."""
 APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x08, 0x10, 0x20
 HORIZON_BIT, KNOWN_BITS = 0x40, 0x7F
-CODECS = 4
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODEC_MASK = 0x07
+OTHER_CODEC = "codec of no producer of its topic"
 CLOCK_SLACK_MS = 60_000  # the broker's clock beside the clients'
 SEQUENCES = 1 << 31
 TRANSACTIONAL_MODES = ("transactional", "copied")
@@ -32,6 +34,10 @@ UNASKED_ID = "producer id of a producer that has none"
 
 def bit(mask: int) -> Column:
     return F.col("attributes").bitwiseAND(mask) != 0
+
+
+def codec() -> Column:
+    return F.col("attributes").bitwiseAND(CODEC_MASK)
 
 
 def faults(batches: DataFrame) -> DataFrame:
@@ -58,6 +64,8 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
     stamped = F.when(bit(APPEND_TIME_BIT) & ~bit(CONTROL_BIT), F.col("max_timestamp_ms"))
     linked = sound.withColumns({"before": F.lag("last_offset").over(order), "stamp": stamped})
     linked = out_of_line(out_of_line(linked, "leader_epoch"), "stamp")
+    codecs, whole = F.when(~bit(CONTROL_BIT), codec()), Window.partitionBy("topic", "partition")
+    linked = linked.withColumn("mixed", F.min(codecs).over(whole) != F.max(codecs).over(whole))
     found = kinds(linked, {**header_faults(evidence), **control_faults(evidence), **mode_faults(evidence)})
     detail = F.concat_ws(
         " ",
@@ -103,7 +111,7 @@ def header_faults(evidence: Evidence) -> dict[str, Column]:
         "append time above a later one": timed & F.col("stamp_high"),
         "unknown attributes": (F.col("attributes").bitwiseAND(~KNOWN_BITS) != 0)
         | (whole & bit(HORIZON_BIT))
-        | (F.col("attributes").bitwiseAND(0x07) > CODECS),
+        | (codec() >= len(CODECS)),
     }
 
 
@@ -139,7 +147,28 @@ def mode_faults(evidence: Evidence) -> dict[str, Column]:
         "producer fields contradict each other": data & ~numbered & ~unnumbered,
         "no producer id": data & unnumbered & ~F.col("topic").isin(plain),
         UNASKED_ID: data & numbered & F.col("topic").isin(plain),
+        OTHER_CODEC: data & other_codec(evidence),
     }
+
+
+def other_codec(evidence: Evidence) -> Column:
+    """Batches in a codec that none of its topic's producers has: with compression.type=producer a
+    broker keeps what it was sent. Uncompressed batches prove nothing, because a client sends those
+    that compression makes no smaller.
+
+    If all batches of a partition have one codec, it may be the broker's compression.type, which
+    run.json need not have.
+    """
+    allowed: dict[frozenset[int], list[str]] = {}
+    for topic in evidence.run.topics:
+        names = {p.compression for p in evidence.producer_clients if p.topic == topic.name}
+        names |= {"none", topic.config.get("compression.type", "none")}
+        numbers = frozenset(CODECS.index(name) for name in names if name in CODECS)
+        allowed.setdefault(numbers, []).append(topic.name)
+    foreign = F.lit(False)
+    for numbers, topics in allowed.items():
+        foreign |= F.col("topic").isin(topics) & ~codec().isin(*numbers)
+    return (F.col("fault") == SOUND) & foreign & F.col("mixed")
 
 
 def transactional(evidence: Evidence) -> list[str]:

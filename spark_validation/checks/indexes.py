@@ -8,6 +8,7 @@ from spark_validation.checks.retention import AGES, SIZE
 from spark_validation.evidence import Evidence
 from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.index_check import BEGINS_LATE, ENDS_BELOW, ENDS_OTHERWISE
+from spark_validation.segments.index_files import EMPTY
 
 BROKERS = ("kbroker", "kafka")  # of which it is known that they index every aborted transaction
 
@@ -29,6 +30,8 @@ def indexes(evidence: Evidence) -> DataFrame:
     problems = problems.join(ends, ["topic", "partition"], "left")
     whole = F.col("whole").isNotNull() & F.col("topic").isin(still)
     problems = problems.where(~cleaned & (whole | ~F.col("problem").contains(BEGINS_LATE)))
+    if evidence.faults or evidence.faults_missing:  # a full disk, or many starts, may leave entries out
+        problems = problems.where(~F.col("problem").endswith(EMPTY))
     kind = F.concat_ws(" ", F.col("file"), F.regexp_replace("problem", r"\d+", "N"))
     detail = F.concat_ws(" ", F.lit("segment"), "segment", F.lit("entry"), "entry", "problem")
     return findings(problems, "V13", kind, detail)

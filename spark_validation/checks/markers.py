@@ -15,11 +15,12 @@ STRETCH = ["topic", "partition", "producer", "marker"]
 TRANSACTION = ["topic", "partition", "producer", "transaction"]
 
 
-def stretches(evidence: Evidence) -> DataFrame:
+def stretches(evidence: Evidence, compacted: bool = False) -> DataFrame:
     """STRETCH, seq, until (first and last number), offset (the first), state of a producer's
-    records that one marker ended, or none has yet (-1)."""
+    records that one marker ended, or none has yet (-1). compacted: also where compaction may have
+    removed the first ones."""
     data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
-    whole = F.col("topic").isin(evidence.topics())  # compaction removes records
+    whole = F.lit(compacted) | F.col("topic").isin(evidence.topics())
     rows = evidence.log.where(data & whole & (F.col("producer") >= 0)).groupBy(*STRETCH)
     return rows.agg(
         F.min("seq").alias("seq"),
@@ -36,9 +37,10 @@ def divided(evidence: Evidence) -> DataFrame:
     Records of a producer that one marker ended are a stretch; its numbers lie within one
     transaction. The finding is a stretch's first record, of the later stretch, or of the one that
     reaches too far. A marker is of one producer: the records of the life before, which was killed,
-    are ended by a marker of their own.
+    are ended by a marker of their own. A cleaner keeps the marker of a transaction as long as it
+    keeps any of its records.
     """
-    found = stretches(evidence)
+    found = stretches(evidence, compacted=True)
     owned = with_transaction(found, binned(evidence))
     order = Window.partitionBy(*TRANSACTION).orderBy("offset")
     linked = owned.withColumn("before", F.lag("marker").over(order))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from spark_validation.segments import layout
 from spark_validation.segments.aborted_check import Transactions, aborted_index, other_begins
 from spark_validation.segments.index_entries import Problem, content, entries_of, torn
+from spark_validation.segments.index_files import IndexFiles
 from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
 from spark_validation.segments.snapshot_check import SNAPSHOT_FILE, Producers, snapshot_problems, snapshots_in
@@ -21,7 +22,10 @@ ENDS_BELOW = "has no entry for the highest timestamp"
 
 def read_problems(work: Range, names: list[str], indexed: bool = False) -> Iterator[pa.RecordBatch]:
     """Rows of schemas.INDEX; work holds whole segments. indexed: the broker indexes every aborted
-    transaction; else it does so where such a file is there."""
+    transaction, makes both indexes of each segment, and notes every leader epoch; else it does so
+    where such a file is there."""
+    files = IndexFiles(work.folder, indexed)
+    uncovered = indexed or (Path(work.folder) / layout.EPOCHS_FILE).exists()  # as far as nothing was read
     epochs, torn_epochs = read_epochs(work.folder)
     indexed |= any(path.suffix == layout.ABORTED_FILE for path in Path(work.folder).iterdir())
     segment = work.pieces[0].segment
@@ -29,7 +33,6 @@ def read_problems(work: Range, names: list[str], indexed: bool = False) -> Itera
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, segment, "cannot be read"))
     for entry, offset, falls in falling_epochs(epochs):
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, offset, falls))
-    uncovered = (Path(work.folder) / layout.EPOCHS_FILE).exists()  # as far as nothing was read
     begun, producers, end = Transactions(), Producers(), 0
     snapshots = snapshots_in(work.folder)
     for piece in work.pieces:
@@ -44,6 +47,7 @@ def read_problems(work: Range, names: list[str], indexed: bool = False) -> Itera
             *named_otherwise,
             *checked_snapshots(work.folder, due, rows, producers),
             *torn(work.folder, piece.segment),
+            *files.problems(piece.segment, rows),
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
             *(() if piece.last else ends_below(work.folder, piece.segment, rows)),

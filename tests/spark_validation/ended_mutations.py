@@ -90,6 +90,7 @@ ENDED_MUTATIONS: tuple[Mutation, ...] = (
         {
             (V11, "aborted, but committed in the log"): BATCH,
             (V11, "its producer aborted it"): 2 * BATCH,
+            (V11, "one marker ended two transactions"): 1,
         },
     ),
     Mutation(

@@ -154,17 +154,20 @@ def write_when_fenced(topic: Topic) -> None:
 
 
 def time_index(topic: Topic, spoiled: bool = False) -> None:
-    """An entry for every other batch of the first segment of partition 0."""
-    entries = b""
-    for batch in topic.log[0][1:10:2]:
-        stamp = max(record.stamp for record in batch.records)
-        entries += (stamp + (spoiled and batch is topic.log[0][5])).to_bytes(8) + (batch.end - 1).to_bytes(4)
-    topic.files[f"{0:020d}.timeindex"] = entries + bytes(24)
+    """An entry for every other batch of both segments of partition 0."""
+    for first in (0, 10):
+        entries = b""
+        segment = topic.log[0][first : first + 10]
+        for batch in segment[1::2]:
+            stamp = max(record.stamp for record in batch.records) + (spoiled and batch is topic.log[0][5])
+            entries += stamp.to_bytes(8) + (batch.end - 1 - segment[0].base).to_bytes(4)
+        topic.files[f"{segment[0].base:020d}.timeindex"] = entries + bytes(24)
 
 
 def torn_index(topic: Topic) -> None:
     time_index(topic)
-    topic.files[f"{0:020d}.timeindex"] = topic.files[f"{0:020d}.timeindex"].rstrip(b"\0") + b"\0\0\0\1"
+    found = topic.files[f"{0:020d}.timeindex"] or b""
+    topic.files[f"{0:020d}.timeindex"] = found.rstrip(b"\0") + b"\0\0\0\1"
 
 
 def aborted_index(topic: Topic, spoiled: int = 0, begins: int = 0, stable: int = 0) -> None:

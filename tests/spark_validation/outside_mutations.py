@@ -10,6 +10,7 @@ from tests.spark_validation.ended_mutations import ENDED
 from tests.spark_validation.file_mutations import FILES
 from tests.spark_validation.gone_since_mutations import GONE_SINCE, GONE_SINCE_MUTATIONS
 from tests.spark_validation.hidden_mutations import HIDDEN
+from tests.spark_validation.index_mutations import INDEX_MUTATIONS, INDEXES
 from tests.spark_validation.late_mutations import LATE, LATE_MUTATIONS
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.owner_mutations import OWNER_MUTATIONS, OWNERS
@@ -80,6 +81,7 @@ OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
     *WRONG_CLIENT_MUTATIONS,
     *OWNER_MUTATIONS,
     *GONE_SINCE_MUTATIONS,
+    *INDEX_MUTATIONS,
     *SNAPSHOT_MUTATIONS,
     *SUBTLE_MUTATIONS,
     *LATE_MUTATIONS,
@@ -117,6 +119,7 @@ OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     **WRONG_CLIENTS,
     **OWNERS,
     **GONE_SINCE,
+    **INDEXES,
     **BATCHES,
     **HIDDEN,
     **ENDED,

@@ -18,7 +18,7 @@ from tests.spark_validation.batch_mutations import (
     change,
     rewritten,
 )
-from tests.spark_validation.field_mutations import HEADERS, patch
+from tests.spark_validation.field_mutations import HEADERS, patch, time_index
 from tests.spark_validation.file_mutations import END, roll, segment
 from tests.spark_validation.marker_mutations import shift
 from tests.spark_validation.mutation import Mutation
@@ -139,6 +139,7 @@ def index_nothing(topic: Topic) -> None:
 
 
 def time_nothing(topic: Topic) -> None:
+    time_index(topic)
     roll(topic)
     topic.files[segment(END, ".timeindex")] = topic.records()[-1][1].stamp.to_bytes(8) + (4).to_bytes(4)
 

@@ -70,17 +70,8 @@ class Record:
     def bytes(self) -> bytes:
         if self.value is not None:
             return self.value
-        head = (
-            0,
-            MAGIC,
-            VERSION,
-            self.all_flags,
-            RUN,
-            self.producer,
-            self.seq,
-            self.partition_seq,
-            self.intended_ns,
-        )
+        who = self.producer, self.seq, self.partition_seq
+        head = 0, MAGIC, VERSION, self.all_flags, RUN, *who, self.intended_ns
         return sealed(np.array([head], HEADER).tobytes()[4:] + (b"" if self.tombstone else b"body"))
 
 
@@ -99,6 +90,7 @@ class Batch:
     leader_epoch: int = 0
     coordinator_epoch: int = 0  # of a marker
     append_ms: int | None = None  # LogAppendTime
+    codec: Codec | None = None  # another one than its topic's
     patch: dict[str, int] = field(default_factory=dict)  # header fields that differ, checksum right
 
     def bytes(self, codec: Codec) -> bytes:
@@ -123,7 +115,7 @@ class Batch:
                     self.producer_epoch if self.producer_id >= 0 else -1,
                     self.sequence,
                 ),
-                codec=codec,
+                codec=codec if self.codec is None else self.codec,
                 transactional=self.transactional,
                 log_append_time_ms=self.append_ms,
             )
@@ -182,7 +174,7 @@ class Topic:
     last_stable: int = -1  # of partition 0; -1: before its first open transaction
     deletions: list[Deletion] = field(default_factory=list)
     killed: list[int] = field(default_factory=list)  # producers that never ended
-    files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name
+    files: dict[str, bytes | None] = field(default_factory=dict)  # of partition 0; None: it is missing
     lost_reads: dict[int, int] = field(default_factory=dict)  # consumer -> how many of its last rows are gone
     members: dict[int, tuple[str | None, str]] = field(default_factory=dict)  # more readers: group, topic
 

@@ -80,7 +80,7 @@ def write_clients(run: Path, topic: Topic) -> None:
             topic.acks,
             idempotent,
             identifier,
-            "none",
+            topic.codec.name.lower(),
             44,
             1,
             START_NS,
@@ -127,8 +127,6 @@ def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
     for partition, batches in log.items():
         folder = data / f"{topic.name}-{partition}"
         folder.mkdir(parents=True)
-        for name, content in topic.files.items() if partition == 0 else ():
-            (folder / name).write_bytes(content)
         # three segments
         for n in range(0, len(batches), 10):
             some = batches[n : n + 10]
@@ -136,9 +134,13 @@ def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
             made = [batch.bytes(topic.codec) for batch in some]
             stem.with_suffix(".log").write_bytes(b"".join(made))
             position = len(made[0]) + (7 if topic.spoiled_index and partition == 0 and n == 0 else 0)
-            if len(some) > 1:
-                entry = (some[1].end - 1 - some[0].base).to_bytes(4) + position.to_bytes(4)
-                stem.with_suffix(".index").write_bytes(entry + bytes(80))
+            entry = (some[1].end - 1 - some[0].base).to_bytes(4) + position.to_bytes(4) if some[1:] else b""
+            stem.with_suffix(".index").write_bytes(entry + bytes(80))
+        for name, content in topic.files.items() if partition == 0 else ():
+            if content is None:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                (folder / name).write_bytes(content)
 
 
 def write_rows(run: Path, topics: list[Topic]) -> None:
