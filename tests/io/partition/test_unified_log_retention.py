@@ -128,6 +128,19 @@ def test_delete_records_moves_the_start_at_once_and_the_files_later(tmp_path: Pa
         assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_epochs_below_a_new_log_start_are_forgotten_at_once(tmp_path: Path) -> None:
+    """They would name an offset that is gone."""
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(6):
+        log.append(batch(0, [b"v"]))
+    log.partition.epochs.assign(7, 4)
+    for start, entries in ((3, ((0, 3), (7, 4))), (5, ((7, 5),))):
+        log.partition.delete_records(start)
+        assert log.partition.epochs.entries == entries
+    assert log.partition.end_offset_for(0) == (0, 5)
+
+
 def test_records_above_the_high_watermark_are_not_deleted(tmp_path: Path) -> None:
     log = Log(tmp_path, replicated=True)
     log.open()
