@@ -174,6 +174,18 @@ def test_a_log_that_starts_again_knows_no_producer_of_before(log: Transactions) 
     assert [entry.producer_id for entry in log.log.partition.producers.entries()] == [2]
 
 
+def test_a_transaction_index_is_rebuilt_from_its_segments_start(log: Transactions) -> None:
+    """The snapshot of the last stop is above the marker whose entry a full disk refused."""
+    log.write(1)
+    log.end(1, False)
+    log.log.reopen()
+    folder = str(log.log.folder)
+    entries = transaction_index.read_index(folder, 0)
+    transaction_index.reset_index(folder, 0)
+    log.log.partition.producers.reload(NOW, reindex=True)
+    assert transaction_index.read_index(folder, 0) == entries != []
+
+
 def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:
     """A reader of committed records that asks for the end would be sent to deleted records."""
     for producer_id in (1, 2, 1):
