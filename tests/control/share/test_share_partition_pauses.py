@@ -30,6 +30,16 @@ def test_the_pause_doubles_up_to_the_longest() -> None:
         assert part.next_deadline_ms() is None
 
 
+def test_the_wall_clocks_lead_ends_no_pause() -> None:
+    """It counts for delays alone, which are due by the wall clock."""
+    part = SharePartition(0)
+    deliver(part, 1000)
+    free(part, 0, 0, 1000)
+    assert part.next_deadline_ms(ahead_ms=5000) == 1100
+    assert not part.end_pauses(1099, ahead_ms=5000)
+    assert part.end_pauses(1100, ahead_ms=5000)
+
+
 def test_others_continue_meanwhile() -> None:
     part = SharePartition(0)
     deliver(part, 0, 9)
