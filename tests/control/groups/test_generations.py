@@ -28,6 +28,18 @@ def test_requests_of_other_generations_are_refused(off: int) -> None:
     assert kafka.committed() == 7
 
 
+def test_the_sync_timer_of_an_earlier_generation_removes_no_member() -> None:
+    """It fired before the rebalance, and waited for its turn."""
+    kafka = Coordinator()
+    (member,), generation = kafka.stable_group()
+    kafka.send_join(member, protocols=(("range", b"other"),))
+    group = kafka.shard.table.classic("g")
+    assert group is not None
+    for fired, left in ((generation, {member}), (generation + 1, set())):
+        kafka.run(kafka.shard._rebalance._sync_timed_out("g", fired, kafka.now_ms))
+        assert set(group.members) == left
+
+
 def test_a_commit_without_a_member_is_refused_while_the_group_has_some() -> None:
     kafka = Coordinator()
     kafka.stable_group()
