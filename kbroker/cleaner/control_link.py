@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 from kbroker.ipc.cleaning_messages import AskWorker
-from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Reply
+from kbroker.ipc.polled_link import PolledLink
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ANSWER_S = 30.0

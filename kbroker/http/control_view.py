@@ -15,8 +15,9 @@ from msgspec import Struct, field
 from kbroker.http.directory import Directory, applied
 from kbroker.ipc.client_messages import ConnectedClients, ConnectedQuery
 from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsPage, GroupsQuery, GroupSummary
-from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Hello, Image, Reply, TopicImage
+from kbroker.ipc.polled_link import PolledLink
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
+from kbroker.ipc.link import TOGETHER, LinkClosed
 from kbroker.ipc.messages import Hello, Reply
+from kbroker.ipc.polled_link import PolledLink
 
 log = logging.getLogger(__name__)
 

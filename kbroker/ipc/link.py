@@ -1,22 +1,31 @@
 """Links: duplex message channels between processes over Unix sockets, with calls, replies and
 one-way messages.
 
-`wire.py` encodes the messages. The caller chooses the call ids; 0 means no reply, and a negative id means
-that the reply goes into a block. There are two implementations: ``AsyncLink`` for processes with an
-event loop (network, control) and ``PolledLink`` for the IO worker's own loop. Bytes that are no
-message close the link.
+A frame holds messages (`wire.py`), or, with the highest bit of its length set, a block of requests
+or answers (`block.py`), or, with the next bit set, a piece of a long message (`long_messages.py`).
+Any other bytes close the link. The caller chooses the call ids; 0 means no reply, and a negative id
+means that the reply is sent in a block. ``AsyncLink`` is for processes with an event loop (network,
+control), ``PolledLink`` (`polled_link.py`) for the others.
 """
 
 import asyncio
 import logging
-import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from kbroker.ipc import connecting
+import numpy as np
+
 from kbroker.ipc.block import FAILED, pack_answer
-from kbroker.ipc.long_messages import LONG_BYTES, Outgoing, OutgoingMessages
+from kbroker.ipc.block_kernel import block_is_whole
+from kbroker.ipc.long_messages import (
+    LONG_BYTES,
+    PIECE,
+    IncomingMessages,
+    Outgoing,
+    OutgoingMessages,
+    is_piece,
+)
 from kbroker.ipc.messages import (
     ClientRequest,
     DeleteRecords,
@@ -25,11 +34,13 @@ from kbroker.ipc.messages import (
     LongRequest,
     Reply,
 )
-from kbroker.ipc.wire import Decoder, FrameReader, Malformed, frame_block, pack, pack_all, reply_decoder
+from kbroker.ipc.wire import LENGTH, Decoder, Malformed, pack, pack_all, reply_decoder, unpack
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.long_frame import LongFrame
 
-RECEIVE_BYTES = 1 << 18
+BLOCK: Final = 1 << 31
+MAX_BYTES: Final = PIECE - 1
+"""Maximum of a frame: an image of all topics is by far the largest."""
 FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords))
 """Messages that every request causes: several of them are sent in one frame."""
 TOGETHER = 16
@@ -45,6 +56,68 @@ log = logging.getLogger(__name__)
 
 Answered = Callable[[Reply | None], None]
 """Called with the reply to a call, None when the link is lost."""
+
+
+def frame_block(block: bytes) -> bytes:
+    """One frame of a block."""
+    return LENGTH.pack(len(block) | BLOCK) + block
+
+
+class FrameReader:
+    """Cuts received bytes into ``(call_id, body)`` messages.
+
+    decoder_of: takes the decoder of the reply to a call; None for a call without a waiter, whose
+    reply is skipped. on_block: called with each block, in order; without it a block is
+    malformed. of_requests: what blocks hold, else answers.
+    """
+
+    def __init__(
+        self,
+        decoder_of: Callable[[int], Decoder | None],
+        on_block: Callable[[bytearray], None] | None = None,
+        of_requests: bool = True,
+    ) -> None:
+        self._buffer = bytearray()
+        self._decoder_of = decoder_of
+        self._on_block = on_block
+        self._of_requests = of_requests
+        self._incoming = IncomingMessages()
+
+    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
+        """Add bytes; yields each message that is now complete. Raises Malformed."""
+        self._buffer += data
+        position = 0
+        while len(self._buffer) - position >= 4:
+            (word,) = LENGTH.unpack_from(self._buffer, position)
+            length = word & MAX_BYTES
+            if word & PIECE and (word & BLOCK or not is_piece(length)):
+                raise Malformed(f"a frame of {word:#x} bytes")
+            if len(self._buffer) - position - 4 < length:
+                break
+            payload = self._buffer[position + 4 : position + 4 + length]
+            position += 4 + length
+            if word & BLOCK:
+                self._block(payload)
+            elif word & PIECE:
+                yield from self._incoming.take(payload)
+            else:
+                yield from self._messages(payload)
+        del self._buffer[:position]
+
+    def _block(self, block: bytearray) -> None:
+        if self._on_block is None:
+            raise Malformed("a block on a link that takes none")
+        address = int(np.frombuffer(block, np.uint8).ctypes.data)
+        if not block_is_whole(address, len(block), self._of_requests):
+            raise Malformed(f"a block of {len(block)} bytes whose lengths do not fit")
+        self._on_block(block)
+
+    def _messages(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
+        for call_id, body in unpack(payload, self._decoder_of):
+            if type(body) is LongRequest:
+                self._incoming.announce(call_id, body)
+            else:
+                yield call_id, body
 
 
 class LinkClosed(ConnectionError):
@@ -261,65 +334,3 @@ def _settle_future(future: "asyncio.Future[Any]", reply: Reply | None) -> None:
         future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
     else:
         future.set_result(reply.value)
-
-
-class PolledLink:
-    """One end of a link for a process that polls. Runs in: io. Owner: the worker's loop. Not
-    thread-safe.
-
-    The socket is non-blocking for reading; sending blocks, which is fine towards control, whose
-    loop never waits for an IO worker.
-    """
-
-    def __init__(self, connector: socket.socket) -> None:
-        self.socket = connecting.connect(connector)
-        self._calls: dict[int, Decoder] = {}
-        self._reader = FrameReader(lambda call_id: self._calls.pop(call_id, None))
-
-    def fileno(self) -> int:
-        """The socket's descriptor, for epoll."""
-        return self.socket.fileno()
-
-    def receive(self) -> list[tuple[int, Any]]:
-        """Every message that has arrived; raises LinkClosed when the peer is gone."""
-        messages: list[tuple[int, Any]] = []
-        while True:
-            try:
-                data = self.socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return messages
-            except OSError as error:
-                raise LinkClosed(str(error)) from error
-            if not data:
-                raise LinkClosed("control went away")
-            try:
-                messages += self._reader.feed(data)
-            except Malformed as error:
-                log.error("the link to control is closed, because of an invalid message: %s", error)
-                raise LinkClosed(str(error)) from error
-
-    def send(self, body: Any, call_id: int = 0) -> None:
-        """Send a message (a call when call_id is given)."""
-        if call_id:
-            self._calls[call_id] = reply_decoder(body)
-        self._send(pack(call_id, body))
-
-    def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
-        """Answer a call."""
-        if call_id:
-            self._send(pack(0, Reply(call_id, value, error, message)))
-
-    def reply_all(self, replies: list[Reply]) -> None:
-        """Answer several calls by one frame."""
-        if replies:
-            self._send(pack_all([(0, reply) for reply in replies]))
-
-    def _send(self, frame: bytes) -> None:
-        try:
-            self.socket.sendall(frame)
-        except OSError as error:
-            raise LinkClosed(str(error)) from error
-
-    def close(self) -> None:
-        """Close the socket."""
-        self.socket.close()

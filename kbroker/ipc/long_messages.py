@@ -16,6 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from kbroker.ipc.messages import ClientRequest, LongRequest, Reply
+from kbroker.ipc.wire import Malformed
 from kbroker.protocol.long_frame import LongFrame
 
 PIECE: Final = 1 << 30
@@ -37,10 +38,6 @@ def is_piece(length: int) -> bool:
     return HEAD.size < length <= HEAD.size + PIECE_BYTES
 
 
-class Misplaced(Exception):
-    """A piece that continues nothing."""
-
-
 class IncomingMessages:
     """Long messages of one link that have arrived in part. Owner: the link's FrameReader."""
 
@@ -51,21 +48,21 @@ class IncomingMessages:
     def announce(self, call_id: int, long: LongRequest) -> None:
         """A request follows. Its body takes no memory before its bytes come."""
         if not 0 < long.body_bytes <= MAX_LEFT:
-            raise Misplaced(f"a long request of {long.body_bytes} bytes")
+            raise Malformed(f"a long request of {long.body_bytes} bytes")
         room = mmap.mmap(-1, long.body_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._requests[call_id] = long.request, memoryview(room)
 
     def take(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
-        """Add a piece; returns the message that it completes. Raises Misplaced."""
+        """Add a piece; returns the message that it completes. Raises Malformed."""
         call_id, left = HEAD.unpack_from(payload)
         if not 0 <= left <= MAX_LEFT:
-            raise Misplaced(f"a piece with {left} bytes left")
+            raise Malformed(f"a piece with {left} bytes left")
         content = memoryview(payload)[HEAD.size :]
         if call_id in self._requests:
             request, body = self._requests[call_id]
             end = len(body) - left
             if end < len(content):
-                raise Misplaced(f"a piece with {left} of {len(body)} bytes left")
+                raise Malformed(f"a piece with {left} of {len(body)} bytes left")
             body[end - len(content) : end] = content
             if not left:
                 del self._requests[call_id]

@@ -1,10 +1,8 @@
 """Encoding of the messages of links: typed, with size limits, and never code.
 
-A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``. A
-message is one of those in MESSAGES, named by its type. A Reply's value is decoded as the result
-type of its call (REPLIES). A frame with the highest bit of its length set is a block of requests or
-answers (`block.py`), with the next one a piece of a long message (`long_messages.py`). Everything
-else is `Malformed`.
+A frame of messages is a 4-byte little-endian length and MessagePack of a list of ``(call_id,
+message)``. A message is one of those in MESSAGES, named by its type. A Reply's value is decoded as
+the result type of its call (REPLIES). Everything else is `Malformed`. `link.py` cuts the frames.
 """
 
 import struct
@@ -23,15 +21,9 @@ from kbroker.ipc import http_messages as hm
 from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
-from kbroker.ipc.block import pack_answer
-from kbroker.ipc.block_kernel import block_is_whole
-from kbroker.ipc.long_messages import PIECE, IncomingMessages, Misplaced, is_piece
-from kbroker.ipc.messages import LongRequest, Reply
+from kbroker.ipc.messages import Reply
 
 LENGTH: Final = struct.Struct("<I")
-BLOCK: Final = 1 << 31
-MAX_BYTES: Final = PIECE - 1
-"""Maximum of a frame: an image of all topics is by far the largest."""
 
 REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,
@@ -128,9 +120,7 @@ def reply_decoder(call: Any) -> Decoder:
 
 
 def pack(call_id: int, body: Any) -> bytes:
-    """One frame of one message; of a Reply to a negative call, a block."""
-    if type(body) is Reply and body.call_id < 0:
-        return frame_block(pack_answer(body.call_id, body.value))
+    """One frame of one message."""
     return pack_all([(call_id, body)])
 
 
@@ -140,75 +130,18 @@ def pack_all(messages: Iterable[tuple[int, Any]]) -> bytes:
     return LENGTH.pack(len(payload)) + payload
 
 
-def frame_block(block: bytes) -> bytes:
-    """One frame of a block."""
-    return LENGTH.pack(len(block) | BLOCK) + block
-
-
-class FrameReader:
-    """Cuts received bytes into ``(call_id, body)`` messages.
+def unpack(payload: bytearray, decoder_of: Callable[[int], Decoder | None]) -> Iterator[tuple[int, Any]]:
+    """The messages of a frame without its length. Raises Malformed.
 
     decoder_of: takes the decoder of the reply to a call; None for a call without a waiter, whose
-    reply is skipped. on_block: called with each block, in order; without it a block is
-    malformed. of_requests: what blocks hold, else answers.
+    reply is skipped.
     """
-
-    def __init__(
-        self,
-        decoder_of: Callable[[int], Decoder | None],
-        on_block: Callable[[bytearray], None] | None = None,
-        of_requests: bool = True,
-    ) -> None:
-        self._buffer = bytearray()
-        self._decoder_of = decoder_of
-        self._on_block = on_block
-        self._of_requests = of_requests
-        self._incoming = IncomingMessages()
-
-    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
-        """Add bytes; yields each message that is now complete. Raises Malformed."""
-        self._buffer += data
-        position = 0
-        while len(self._buffer) - position >= 4:
-            (word,) = LENGTH.unpack_from(self._buffer, position)
-            length = word & MAX_BYTES
-            if word & PIECE and (word & BLOCK or not is_piece(length)):
-                raise Malformed(f"a frame of {word:#x} bytes")
-            if len(self._buffer) - position - 4 < length:
-                break
-            payload = self._buffer[position + 4 : position + 4 + length]
-            position += 4 + length
-            if word & BLOCK:
-                self._block(payload)
-            elif word & PIECE:
-                yield from self._piece(payload)
-            else:
-                yield from self._messages(payload)
-        del self._buffer[:position]
-
-    def _block(self, block: bytearray) -> None:
-        if self._on_block is None:
-            raise Malformed("a block on a link that takes none")
-        address = int(np.frombuffer(block, np.uint8).ctypes.data)
-        if not block_is_whole(address, len(block), self._of_requests):
-            raise Malformed(f"a block of {len(block)} bytes whose lengths do not fit")
-        self._on_block(block)
-
-    def _piece(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
-        try:
-            yield from self._incoming.take(payload)
-        except Misplaced as error:
-            raise Malformed(str(error)) from error
-
-    def _messages(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
-        try:
-            for call_id, body in _decode(payload):
-                if type(body) is LongRequest:
-                    self._incoming.announce(call_id, body)
-                elif type(body) is not _Reply:
-                    yield call_id, body
-                elif (decoder := self._decoder_of(body.call_id)) is not None:
-                    value = None if body.error else decoder.decode(body.value)
-                    yield call_id, Reply(body.call_id, value, body.error, body.message)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Misplaced) as error:
-            raise Malformed(str(error)) from error
+    try:
+        for call_id, body in _decode(payload):
+            if type(body) is not _Reply:
+                yield call_id, body
+            elif (decoder := decoder_of(body.call_id)) is not None:
+                value = None if body.error else decoder.decode(body.value)
+                yield call_id, Reply(body.call_id, value, body.error, body.message)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(str(error)) from error

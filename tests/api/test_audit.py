@@ -12,8 +12,9 @@ from kbroker.config import acls
 from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.audit.log import line_of
+from kbroker.ipc.link import FrameReader
 from kbroker.ipc.messages import AuditEvent, AuditEvents
-from kbroker.ipc.wire import FrameReader, pack
+from kbroker.ipc.wire import pack
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -26,7 +26,8 @@ from kbroker.ipc import messages as m
 from kbroker.ipc.block import pack_peer, peer_of
 from kbroker.ipc.child import EXIT_CANNOT_START
 from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.wire import frame_block, pack
+from kbroker.ipc.link import frame_block
+from kbroker.ipc.wire import pack
 from kbroker.log import files
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request

@@ -12,8 +12,9 @@ import pytest
 from kbroker.http.control_view import ControlView
 from kbroker.ipc import connecting
 from kbroker.ipc.http_messages import GroupsPage, GroupsQuery, GroupSummary
+from kbroker.ipc.link import FrameReader
 from kbroker.ipc.messages import Hello, Image, PartitionImage, Reply, TopicImage
-from kbroker.ipc.wire import FrameReader, pack
+from kbroker.ipc.wire import pack
 from tests.ipc.links import next_link
 
 HELLO = Hello("http", 0, 1)

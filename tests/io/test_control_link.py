@@ -10,9 +10,9 @@ import pytest
 
 from kbroker.io.control_link import ControlLink
 from kbroker.ipc import connecting
-from kbroker.ipc.link import TOGETHER
+from kbroker.ipc.link import TOGETHER, FrameReader
 from kbroker.ipc.messages import DeleteRecords, Hello, Reply
-from kbroker.ipc.wire import FrameReader, pack, reply_decoder
+from kbroker.ipc.wire import pack, reply_decoder
 from tests.ipc.links import next_link
 
 HELLO = Hello("io", 0, 1)

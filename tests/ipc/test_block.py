@@ -23,9 +23,9 @@ from kbroker.ipc.block import (
     request_at,
     requests,
 )
-from kbroker.ipc.link import AsyncLink
-from kbroker.ipc.messages import ClientRequest, Hello, Reply
-from kbroker.ipc.wire import FrameReader, Malformed, frame_block, pack
+from kbroker.ipc.link import AsyncLink, FrameReader, frame_block
+from kbroker.ipc.messages import ClientRequest, Hello
+from kbroker.ipc.wire import Malformed, pack
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -109,20 +109,9 @@ def test_replies_to_calls_of_a_block_come_in_a_block_in_their_order() -> None:
     asyncio.run(run())
 
 
-def test_a_reply_to_a_negative_call_is_packed_as_a_block() -> None:
-    (message,) = [bytes(block) for block in _blocks(pack(0, Reply(-3, b"frame")))]
-    assert message == pack_answer(-3, b"frame")
-
-
 def test_a_block_on_a_link_without_blocks_is_malformed() -> None:
     with pytest.raises(Malformed):
         list(FrameReader(lambda _: None).feed(frame_block(pack_request(-5, b"peer", b"frame"))))
-
-
-def _blocks(stream: bytes) -> list[bytearray]:
-    seen: list[bytearray] = []
-    assert not list(FrameReader(lambda _: None, seen.append, of_requests=False).feed(stream))
-    return seen
 
 
 def whole(block: bytes, of_requests: bool) -> bool:

@@ -7,21 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from kbroker.ipc import connecting
 from kbroker.ipc.block import answers
 from kbroker.ipc.link import (
+    BLOCK,
     MAX_TOGETHER,
     TOGETHER,
     TOGETHER_BYTES,
     AsyncLink,
+    FrameReader,
     LinkClosed,
-    PolledLink,
 )
 from kbroker.ipc.messages import DeleteRecords, Hello, Image, Reply
-from kbroker.ipc.move_messages import MovesInProgress
-from kbroker.ipc.wire import BLOCK, LENGTH, pack
+from kbroker.ipc.wire import LENGTH, Malformed, pack
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.ipc.links import next_link
 
 
 async def _pair(answer: Any) -> tuple[AsyncLink, AsyncLink]:
@@ -116,20 +114,6 @@ def test_bytes_that_are_no_message_close_the_link_with_one_line(
     assert [record.exc_info for record in caplog.records] == [None]
 
 
-def test_polled_end_receives_everything_and_notices_the_end() -> None:
-    control_sockets = connecting.make()
-    link = PolledLink(control_sockets.connector)
-    peer = next_link(control_sockets.listener)
-    assert link.receive() == []
-    peer.sendall(pack(4, MovesInProgress()) + pack(5, Hello("io", 0, 1)))
-    assert link.receive() == [(4, MovesInProgress()), (5, Hello("io", 0, 1))]
-    peer.close()
-    with pytest.raises(LinkClosed):
-        link.receive()
-    link.close()
-    control_sockets.close()
-
-
 class Recorder:
     """A transport that remembers how many answers came with each write."""
 
@@ -180,3 +164,18 @@ def test_no_answer_waits_for_many_bytes() -> None:
     assert set(answered((8 * TOGETHER, size))) == {TOGETHER}
     writes = answered((300, TOGETHER_BYTES // (TOGETHER + 8)))[MAX_TOGETHER // TOGETHER :]
     assert all(TOGETHER < count <= TOGETHER + 9 for count in writes[:-1])
+
+
+def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
+    messages = [(1, Hello("io", 1, 2)), (0, DeleteRecords(3, 4)), (7, Hello("cleaner", 0, 5))]
+    stream = b"".join(pack(call_id, body) for call_id, body in messages)
+    for size in (1, 3, 5, 64, len(stream)):
+        reader, seen = FrameReader(lambda _: None), list[tuple[int, Any]]()
+        for start in range(0, len(stream), size):
+            seen += reader.feed(stream[start : start + size])
+        assert seen == messages
+
+
+def test_a_frame_beyond_all_bounds_is_refused_before_it_has_arrived() -> None:
+    with pytest.raises(Malformed):
+        list(FrameReader(lambda _: None).feed(LENGTH.pack((1 << 30) + 1)))

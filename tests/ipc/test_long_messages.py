@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from kbroker.ipc.block import answers as block_answers
-from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.link import AsyncLink, FrameReader
 from kbroker.ipc.long_messages import HEADED, LONG_BYTES, PIECE, PIECE_BYTES, Outgoing, give_back
 from kbroker.ipc.messages import ClientRequest, LongRequest, Reply
-from kbroker.ipc.wire import FrameReader, Malformed, pack
+from kbroker.ipc.wire import Malformed, pack
 from kbroker.protocol.long_frame import LongFrame
 from tests.callbacks import LongestCallback, Tries
 

@@ -19,7 +19,8 @@ from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.cached_answers import AnswerVersions
-from kbroker.ipc.wire import LENGTH, MESSAGES, REPLIES, Decoder, FrameReader, Malformed, pack, reply_decoder
+from kbroker.ipc.link import FrameReader
+from kbroker.ipc.wire import LENGTH, MESSAGES, REPLIES, Decoder, Malformed, pack, reply_decoder
 
 CONFIG = TopicConfig.resolve({}, BrokerConfig.load({"log.dirs": "/d"})[0])
 LEAD = m.Lead(3, 4, (5,), ((6, 7),), 2)
@@ -137,16 +138,6 @@ def test_every_message_there_is_may_travel() -> None:
     assert tagged == {*MESSAGES, m.Reply}
 
 
-def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
-    messages = [(1, EXAMPLES[0]), (0, EXAMPLES[4]), (7, EXAMPLES[2])]
-    stream = b"".join(pack(call_id, body) for call_id, body in messages)
-    for size in (1, 3, 5, 64, len(stream)):
-        reader, seen = FrameReader(lambda _: None), list[tuple[int, Any]]()
-        for start in range(0, len(stream), size):
-            seen += reader.feed(stream[start : start + size])
-        assert seen == messages
-
-
 def test_a_pickle_is_no_message_and_runs_nothing() -> None:
     class Attack:
         def __reduce__(self) -> Any:
@@ -185,8 +176,3 @@ def test_lists_that_are_nested_too_deeply_are_malformed(after: bytes) -> None:
     payload = b"\x91\x92\0" + (b"\x96" if after else b"\x95") + members
     with pytest.raises(Malformed):
         read(LENGTH.pack(len(payload)) + payload)
-
-
-def test_a_frame_beyond_all_bounds_is_refused_before_it_has_arrived() -> None:
-    with pytest.raises(Malformed):
-        read(LENGTH.pack((1 << 30) + 1))

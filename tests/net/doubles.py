@@ -16,9 +16,10 @@ import numpy as np
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
-from kbroker.ipc.block import client_request, requests
+from kbroker.ipc.block import client_request, pack_answer, requests
 from kbroker.ipc.child import STACK_SIGNAL, STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotFlag, SlotState
+from kbroker.ipc.link import FrameReader, frame_block
 from kbroker.ipc.long_messages import LONG_BYTES, Outgoing
 from kbroker.ipc.messages import (
     ClientRequest,
@@ -31,7 +32,7 @@ from kbroker.ipc.messages import (
 )
 from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
-from kbroker.ipc.wire import FrameReader, pack, reply_decoder
+from kbroker.ipc.wire import pack, reply_decoder
 from kbroker.log import files
 from kbroker.net import worker as net_worker
 from kbroker.net.api_versions import VersionAnswers
@@ -220,7 +221,8 @@ class ControlDouble(threading.Thread):
 def _frames(call_id: int, answer: bytes | None) -> bytes:
     """A reply as control's link sends it."""
     if answer is None or len(answer) <= LONG_BYTES:
-        return pack(0, Reply(call_id, answer))
+        in_block = call_id < 0
+        return frame_block(pack_answer(call_id, answer)) if in_block else pack(0, Reply(call_id, answer))
     message, frames = Outgoing(call_id, (answer,)), []
     while message.left:
         frames.append(message.next_piece())

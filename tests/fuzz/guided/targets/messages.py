@@ -10,9 +10,10 @@ import msgspec
 import msgspec.inspect as mi
 
 from kbroker.ipc import block as blocks
+from kbroker.ipc.link import BLOCK, FrameReader, frame_block
 from kbroker.ipc.long_messages import Outgoing
 from kbroker.ipc.messages import LongRequest, Reply
-from kbroker.ipc.wire import BLOCK, LENGTH, MESSAGES, REPLIES, FrameReader, Malformed, frame_block, pack
+from kbroker.ipc.wire import LENGTH, MESSAGES, REPLIES, Malformed, pack
 from kbroker.protocol.schema import ProtocolError
 from tests.fuzz.any_request import SERVED, any_request
 from tests.fuzz.guided import parts
@@ -142,7 +143,7 @@ TARGETS = (
     Target(
         "messages",
         "bytes of a link between two processes: messages, replies, blocks, pieces of long messages",
-        ("kbroker.ipc.wire", "kbroker.ipc.block", "kbroker.ipc.long_messages"),
+        ("kbroker.ipc.link", "kbroker.ipc.wire", "kbroker.ipc.block", "kbroker.ipc.long_messages"),
         _prepare,
         _seeds,
         _change,
