@@ -26,18 +26,19 @@ class LogOwnership:
         self._load[replica.worker] += 1
 
     def release(self, replicas: Iterable[Replica]) -> None:
-        """Free the slots of deleted logs, and their share of the load."""
+        """Free the slots of deleted logs, with counters that begin at 0, and their share of the
+        load."""
         gone = list(replicas)
         for replica in gone:
             self._load[replica.worker] -= 1
         slots = [replica.slot for replica in gone]
-        self._keep_counters(slots)
+        self._reset_counters(slots)
         self._slots.release(slots)
 
-    def pass_on_counters(self, gone: Iterable[Replica], heir: Replica) -> None:
-        """Give the counts of replicas that leave a partition to one that stays. Call it before
-        other processes see that they have left: the counters of a partition and a topic never
-        fall."""
+    def transfer_counters(self, gone: Iterable[Replica], heir: Replica) -> None:
+        """Add the counts of replicas that leave a partition to those of one that stays. Call it
+        before other processes see that they have left: the counters of a partition and a topic
+        never fall."""
         bases = self._shared.counter_bases
         for replica in gone:
             counted = sum(rows[replica.slot] for rows in self._shared.counters)
@@ -45,9 +46,9 @@ class LogOwnership:
             bases[replica.slot] = counted
             bases[heir.slot] -= moved
 
-    def _keep_counters(self, slots: list[int]) -> None:
-        """Reset the slots' counters: they belong to the deleted partitions, and the next ones start
-        from zero."""
+    def _reset_counters(self, slots: list[int]) -> None:
+        """Let the next partitions of the slots count from 0. Other processes write the counters, so
+        their present sums become the bases that /metrics subtracts."""
         if slots:
             counters = [rows[slots] for rows in self._shared.counters]
             self._shared.counter_bases[slots] = sum(counters[1:], start=counters[0])

@@ -170,7 +170,7 @@ async def _drop(
     deletions = [Deletion(topic.topic_id, replica) for replica in gone]
     change = Change(led_partitions=[partition], deletions=deletions)
     await broker.in_store(lambda store: store.apply(change))
-    broker.ownership.pass_on_counters(gone, partition.leader)
+    broker.ownership.transfer_counters(gone, partition.leader)
     await replication.send_out([partition])
     if not partition.replicated:
         await replication.become_sole_leader(partition)

@@ -58,7 +58,7 @@ def test_the_counters_of_released_slots_start_from_zero_again() -> None:
 def test_counters_of_a_removed_replica_stay_with_its_partition() -> None:
     shared, _, ownership, logs = counting_scene()
     before = counted(shared)
-    ownership.pass_on_counters([logs[0], logs[2]], logs[1])
+    ownership.transfer_counters([logs[0], logs[2]], logs[1])
     assert counted(shared) == [0, before[0] + before[1] + before[2], 0, before[3]]
     ownership.release([logs[0], logs[2]])
     assert counted(shared) == [0, before[0] + before[1] + before[2], 0, before[3]]

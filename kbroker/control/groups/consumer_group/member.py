@@ -1,28 +1,22 @@
 """A member of a consumer group: its subscription, and the progress of its assignment."""
 
-from enum import IntEnum
 from typing import ClassVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kbroker.control.groups.classic_member import Protocols
-from kbroker.control.groups.modern_group.member import ModernMember
+from kbroker.control.groups.modern_group.member import ModernMember, RecordedState
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions
 
 
-class MemberState(IntEnum):
-    """Values as in the record."""
+class MemberState(RecordedState):
+    """Progress of a member towards its target assignment."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
-
-    @classmethod
-    def _missing_(cls, value: object) -> "MemberState":  # noqa: ARG003
-        """A state of a later version."""
-        return cls.UNKNOWN
 
 
 class ClassicMetadata(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """The base of members of modern groups."""
 
+from enum import IntEnum
 from typing import ClassVar, Final, Self
 
 from msgspec import Struct
@@ -9,6 +10,15 @@ LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """Member epoch by which a static member leaves for a while. Kafka 4.3 refuses it of streams
 groups."""
+
+
+class RecordedState(IntEnum):
+    """The state of a member, with the values of its record."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:  # noqa: ARG003
+        """A state of a later version is UNKNOWN."""
+        return cls["UNKNOWN"]
 
 
 class ModernMember(Struct, frozen=True):

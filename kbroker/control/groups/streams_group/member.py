@@ -1,26 +1,20 @@
 """A member of a streams group: its metadata and its tasks."""
 
-from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
 from msgspec import field
 
-from kbroker.control.groups.modern_group.member import ModernMember
+from kbroker.control.groups.modern_group.member import ModernMember, RecordedState
 from kbroker.control.groups.streams_group.tasks import NONE_OWNED, OwnedTasks
 
 
-class MemberState(IntEnum):
-    """Values as in the record; those of streams groups begin at 1."""
+class MemberState(RecordedState):
+    """Progress of a member towards its target assignment; the values begin at 1."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
     UNRELEASED_TASKS = 3
     UNKNOWN = 127
-
-    @classmethod
-    def _missing_(cls, value: object) -> "MemberState":  # noqa: ARG003
-        """A state of a later version."""
-        return cls.UNKNOWN
 
 
 class Endpoint(NamedTuple):

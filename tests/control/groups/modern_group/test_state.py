@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
+from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.modern_group.partitions import named_partitions, partitions_of, with_epochs
 from kbroker.control.groups.modern_group.timers import MemberTimers
@@ -141,8 +141,3 @@ def test_a_topic_without_partitions_is_not_assigned() -> None:
     assert partitions_of([StoredPartitions(b"a", [2, 1]), StoredPartitions(b"b", [])]) == {
         b"a": frozenset({1, 2})
     }
-
-
-def test_a_state_of_a_later_version_is_unknown() -> None:
-    assert MemberState(99) is MemberState.UNKNOWN
-    assert MemberState(1) is MemberState.UNREVOKED_PARTITIONS
