@@ -92,7 +92,7 @@ def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) 
 def _one(
     ctx: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Found | Callable[[], Awaitable[Found]]:
-    """What is found for one transaction, or what waits for it."""
+    """The results of one transaction, or a function that waits for them."""
     if _some_are_missing(ctx, transaction.topics):
         return _not_attempted(ctx, transaction.topics)
     partitions = _partitions(transaction.topics)
