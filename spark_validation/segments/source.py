@@ -5,8 +5,8 @@ Options: path (log directories, comma separated), topics (comma separated; none:
 "topic-partition" to offset: these partitions alone, without segments that end below the offset),
 split_bytes, run (of the load test; -1: any), rows ("records", "batches" or "indexes"), control
 ("true": markers are rows too), isolation ("read_uncommitted", "read_committed"), crc ("true":
-batches are checked), indexed ("true": the broker is known to make all files beside a log). The schema
-chooses among the columns of columns.py; without one the columns are those of Spark's Kafka
+batches are checked), indexed ("true": the broker is known to make all files beside a log). The
+schema chooses among the columns of columns.py; without one the columns are those of Spark's Kafka
 connector. The files are listed when the query is planned; one task reads one large range or several
 small ones.
 """

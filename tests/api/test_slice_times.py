@@ -244,8 +244,8 @@ LONG = (*DEEP, *WITH_LISTS, *IN_VERSIONS)
 
 @cache
 def long_request(name: str) -> tuple[Any, int, bytes]:
-    """The API, the version and the request's body. They are made when a test needs them: a million objects of
-    them all would slow down whatever else this process tests."""
+    """The API, the version and the request's body. They are made when a test needs them: a million
+    objects of them all would slow down whatever else this process tests."""
     if name in WITH_LISTS:
         api = WITH_LISTS[name]
         version = api.max_version

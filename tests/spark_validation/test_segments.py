@@ -290,8 +290,8 @@ def test_a_broker_that_indexes_every_aborted_transaction(tmp_path: Path) -> None
             for b in index_check.read_problems(works[0], list(schemas.INDEX), indexed)
             for row in b.to_pylist()
         ]
-        assert {row["file"] for row in rows} <= {".txnindex"}
-        return [row["offset"] for row in rows]
+        assert indexed or not rows, "files that another broker need not make"
+        return [row["offset"] for row in rows if row["file"] == ".txnindex"]
 
     assert found(True) == aborts
     assert aborts
@@ -323,7 +323,8 @@ def test_a_segment_begins_with_the_offset_in_its_name(tmp_path: Path) -> None:
     work = next(work for work in plan([str(tmp_path)], []) if work.folder == str(folder))
     found = [row for b in index_check.read_problems(work, list(schemas.INDEX)) for row in b.to_pylist()]
     assert [(row["file"], row["offset"], row["problem"]) for row in found] == [
-        (".log", 50, "starts above the offset in its name")
+        (".log", 50, "starts above the offset in its name"),
+        (".index", 47, "is missing"),
     ]
 
 

@@ -129,7 +129,8 @@ def test_closed_segments_that_a_killed_process_may_not_have_synced_are_synced(lo
 
 
 def test_records_of_a_killed_process_are_durable_up_to_its_recovery_point(log: Log) -> None:
-    """Beyond it nothing shows that they reached the disk: acks of a synced topic wait for a sync."""
+    """Beyond it nothing shows that they reached the disk: acks of a synced topic wait for a
+    sync."""
     log.reopen(clean=False, recovery_point=1)
     assert (log.partition.log_end, log.words[Slot.DURABLE]) == (3, 1)
 
