@@ -80,7 +80,7 @@ test-full: venv-spark peer kernels ## every test: also Apache Kafka beside, more
 	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),all) $(BIN)/python -m tests.tiers fast $(REST) long
 
 test-long: venv-spark peer kernels ## tests of minutes each: moves to clusters and back, Connect, Spark clusters
-	@KBROKER_LONG_PART=$(or $(KBROKER_LONG_PART),1/1) $(BIN)/python -m tests.tiers long
+	@$(BIN)/python -m tests.tiers long
 
 test-rest: venv-spark peer kernels # what `make test` leaves out
 	@$(BIN)/python -m tests.tiers --after-short $(REST)

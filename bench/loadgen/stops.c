@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "commands.h"

@@ -48,8 +48,7 @@ def run(turn: Turn) -> Measures:
             lambda _: _cold_reads(turn, cold, seconds),
         ) as done:
             time.sleep(0.2)
-            load = {"rate": 1000, "connections": 10, "watch_stops": 1, **turn.timed(2)}
-            result = turn.load("paced", topic=acks, **load)
+            result = turn.load("paced", topic=acks, rate=1000, connections=10, watch_stops=1, **turn.timed(2))
     compaction.wait(turn, updates)
     return {
         **result.latency(),

@@ -6,8 +6,9 @@ v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify 
 partition.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, results_of, running, then
@@ -91,7 +92,7 @@ def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) 
 
 def _one(
     ctx: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> Found | Callable[[], Awaitable[Found]]:
+) -> Found | Callable[[], Coroutine[Any, Any, Found]]:
     """The results of one transaction, or a function that waits for them."""
     if _some_are_missing(ctx, transaction.topics):
         return _not_attempted(ctx, transaction.topics)
@@ -111,11 +112,7 @@ def _one(
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> TransactionPartitions:
     """Partitions that exist; no client can name more of them than there are."""
-    by_topic: dict[str, set[int]] = {}
-    for topic in topics:
-        for part in _parts(topic):
-            by_topic.setdefault(topic.name, set()).update(part)
-    return TransactionPartitions({name: tuple(sorted(indexes)) for name, indexes in by_topic.items()})
+    return TransactionPartitions.of_topics((topic.name, part) for topic in topics for part in _parts(topic))
 
 
 def _some_are_missing(ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]) -> bool:

@@ -1,9 +1,7 @@
 """DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle
 time; v2 flexible."""
 
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import results_of, running
@@ -17,7 +15,7 @@ from kbroker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kbroker.protocol.slices import distinct, in_slices
+from kbroker.protocol.slices import distinct
 
 API = Api(ApiKey.DELETE_GROUPS, 0, 2)
 
@@ -47,20 +45,13 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
 
     names = distinct(request.groups_names)
     return DeleteGroupsResponse(
-        results=await results_of(_refusal(ctx, name) or partial(_in_slices, delete, name) for name in names)
+        results=await results_of(_refusal(ctx, name) or partial(delete, name) for name in names)
     )
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:
     """The request failed as a whole: every group carries the error."""
     return DeleteGroupsResponse(results=[_failed(name, error) for name in request.groups_names])
-
-
-def _in_slices(
-    delete: Callable[[str], Coroutine[Any, Any, DeletableGroupResult]], group_id: str
-) -> Coroutine[Any, Any, DeletableGroupResult]:
-    """A group may have very many offsets."""
-    return in_slices(delete(group_id))
 
 
 def _refusal(ctx: RequestContext, group_id: str) -> DeletableGroupResult | None:

@@ -4,8 +4,9 @@ v1 election type (KIP-460); v2 flexible. A partition that already has this leade
 ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from typing import Any
 
 from kbroker.api.authorization.guard import text_of
 from kbroker.api.context import RequestContext
@@ -67,7 +68,7 @@ async def _of_topic(
     """The results of a topic's partitions. Only replicated partitions take a task: a request may
     name any number of others."""
 
-    def begin(index: int) -> PartitionResult | Callable[[], Awaitable[PartitionResult]]:
+    def begin(index: int) -> PartitionResult | Callable[[], Coroutine[Any, Any, PartitionResult]]:
         partition = ctx.broker.catalogue.partition(name, index)
         if partition is not None and partition.replicated:
             return partial(_elect, ctx, partition, unclean)

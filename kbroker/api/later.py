@@ -14,7 +14,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import Table, emptied, emptying, is_sliced, paced
+from kbroker.protocol.slices import Table, emptied, emptying, in_slices, is_sliced, paced
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -81,12 +81,13 @@ async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
     return found
 
 
-async def results_of(parts: Iterable[T | Callable[[], Awaitable[T]]]) -> list[T]:
+async def results_of(parts: Iterable[T | Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """The results of all parts, in order. A part is a result, or a coroutine function that returns
-    it; these run AT_ONCE at a time."""
+    it; these run AT_ONCE at a time, in slices if this code does: each may be long, too."""
     found: list[Any] = list(parts)
     late = [number for number, part in enumerate(paced(found)) if callable(part)]
-    for number, result in zip(late, await in_groups(found[number]() for number in late), strict=True):
+    results = await in_groups(in_slices(found[number]()) for number in late)
+    for number, result in zip(late, results, strict=True):
         found[number] = result
     return found
 

@@ -8,9 +8,10 @@ without partitions is not in it. A partition that a marker names twice gets two 
 Kafka then never answers.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from itertools import repeat
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import results_of, running
@@ -26,7 +27,7 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kbroker.protocol.slices import Table, emptied, in_slices, paced
+from kbroker.protocol.slices import Table, emptied, paced
 
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
@@ -70,7 +71,7 @@ def _has_no_producer(ctx: RequestContext, marker: WritableTxnMarker) -> bool:
 
 def _codes(
     ctx: RequestContext, marker: WritableTxnMarker
-) -> list[ErrorCode] | Callable[[], Awaitable[list[ErrorCode]]]:
+) -> list[ErrorCode] | Callable[[], Coroutine[Any, Any, list[ErrorCode]]]:
     """A code for each partition of a marker, at once if it has no log to be written to: no task for
     a partition that does not exist."""
     parts = [
@@ -80,14 +81,14 @@ def _codes(
     ]
     codes = [part for part in paced(parts) if isinstance(part, ErrorCode)]
     if len(codes) < len(parts):
-        return lambda: in_slices(results_of(parts))
+        return partial(results_of, parts)
     emptied(parts)
     return codes
 
 
 def _code(
     ctx: RequestContext, marker: WritableTxnMarker, topic: str, index: int
-) -> ErrorCode | Callable[[], Awaitable[ErrorCode]]:
+) -> ErrorCode | Callable[[], Coroutine[Any, Any, ErrorCode]]:
     if ctx.broker.catalogue.partition(topic, index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return partial(_one, ctx, marker, topic, index)

@@ -2,6 +2,7 @@
 entries."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,12 @@ class IndexFiles:
         names = [path.name for path in Path(folder).iterdir()]
         made = (layout.INDEX_FILE, layout.TIME_INDEX_FILE)
         self._made = [each for each in made if known or any(name.endswith(each) for name in names)]
-        self._interval = min(map(self._shortest, layout.segments_among(names)), default=layout.OFFSETS)
+        self._segments = layout.segments_among(names)
+
+    @cached_property
+    def _interval(self) -> int:
+        """Bytes, no fewer than index.interval.bytes; needed for an index without entries only."""
+        return min(map(self._shortest, self._segments), default=layout.OFFSETS)
 
     def _shortest(self, segment: int) -> int:
         """Bytes before an entry of a segment, the fewest: the interval is shorter."""

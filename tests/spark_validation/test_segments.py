@@ -278,6 +278,10 @@ def test_index_entries_that_point_between_batches_are_found(tmp_path: Path) -> N
     assert [(row["partition"], row["segment"], row["file"]) for row in found] == [(0, 0, ".index")]
 
 
+OF_A_KNOWN_BROKER = {".txnindex", ".timeindex", "leader-epoch-checkpoint"}
+"""Files that the planted segments lack."""
+
+
 def test_a_broker_that_indexes_every_aborted_transaction(tmp_path: Path) -> None:
     """Without a file the index of another one proves nothing."""
     topic = clean("t", 1, "transactional")
@@ -290,7 +294,7 @@ def test_a_broker_that_indexes_every_aborted_transaction(tmp_path: Path) -> None
             for b in index_check.read_problems(works[0], list(schemas.INDEX), indexed)
             for row in b.to_pylist()
         ]
-        assert indexed or not rows, "files that another broker need not make"
+        assert {row["file"] for row in rows} <= (OF_A_KNOWN_BROKER if indexed else {".txnindex"})
         return [row["offset"] for row in rows if row["file"] == ".txnindex"]
 
     assert found(True) == aborts

@@ -25,10 +25,15 @@ class TransactionPartitions(Set[TopicPartition]):
         """The set of these partitions, in any order."""
         if isinstance(partitions, TransactionPartitions):
             return partitions
+        return cls.of_topics((topic, (index,)) for topic, index in partitions)
+
+    @classmethod
+    def of_topics(cls, topics: Iterable[tuple[str, Iterable[int]]]) -> "TransactionPartitions":
+        """The set of partitions that are given by topic; a topic may come several times."""
         found: dict[str, set[int]] = {}
-        for topic, index in partitions:
-            found.setdefault(topic, set()).add(index)
-        return cls({topic: tuple(sorted(indexes)) for topic, indexes in found.items()})
+        for topic, indexes in topics:
+            found.setdefault(topic, set()).update(indexes)
+        return cls({topic: tuple(sorted(indexes)) for topic, indexes in found.items() if indexes})
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> "TransactionPartitions":  # type: ignore[override]

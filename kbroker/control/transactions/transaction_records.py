@@ -74,5 +74,5 @@ def _grouped(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
 
 def _flat(value: TransactionLogValue) -> TransactionPartitions:
     topics = value.transaction_partitions or []
-    found = ((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
-    return TransactionPartitions.of(found) or NO_PARTITIONS
+    found = TransactionPartitions.of_topics((topic.topic, topic.partition_ids) for topic in topics)
+    return found or NO_PARTITIONS
