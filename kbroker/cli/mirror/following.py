@@ -104,6 +104,7 @@ def follow(
                 plan = renew(plan)
                 starts = earliest(source, source.admin(), plan.partitions)
                 ends = latest(source, source.admin(), plan.partitions, committed=True)
+                copied = positions.read()
             except CommandFailed as failure:
                 # A topic was created or deleted a moment ago, or has a new leader, and not every
                 # broker has learned of it.
@@ -115,7 +116,7 @@ def follow(
             failures = 0
             first = {partition: first.get(partition, plan.starts[partition]) for partition in ends}
             # Retention may remove records before they are copied: the present starts count.
-            left = left_to_copy(source, starts, ends, positions.read())
+            left = left_to_copy(source, starts, ends, copied)
             if follower.observe(first, ends, left, time.monotonic()):
                 return
             time.sleep(every_s)

@@ -9,11 +9,11 @@ from typing import Any
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.mirror.engine import OFFSETS_TOPIC
-from kbroker.cli.partitions import Partition
+from kbroker.cli.partitions import Partition, latest
 
 TAIL = 16
 """A partition with at most this many offsets left is read: they may all be transaction markers."""
-QUIET_S = 0.2
+POLL_S = 0.1
 
 
 class Positions:
@@ -22,6 +22,8 @@ class Positions:
     def __init__(self, target: Connection) -> None:
         self.target = target
         self.next: dict[Partition, int] = {}
+        self._partitions: list[Partition] = []
+        self._reached: dict[Partition, int] = {}
         self._consumer: Any = None
 
     def exists(self) -> bool:
@@ -29,14 +31,30 @@ class Positions:
         return OFFSETS_TOPIC in self.target.admin().list_topics(timeout=self.target.timeout_s).topics
 
     def read(self) -> dict[Partition, int]:
-        """The next offset to copy of each partition with a position."""
+        """The next offset to copy of each partition with a position, as far as they were committed
+        when the read began: MirrorMaker may commit more of them all the time. Raises
+        CommandFailed."""
         if self._consumer is None and not self._open():
             return self.next
-        while messages := self._consumer.consume(1000, QUIET_S):
-            for message in messages:
-                if message.error() is None and (found := parse_position(message.key(), message.value())):
-                    self.next[found[0]] = found[1]
+        ends = latest(self.target, self.target.admin(), self._partitions, committed=True)
+        deadline = time.monotonic() + self.target.timeout_s
+        while any(self._reached.get(one, 0) < end for one, end in ends.items()):
+            if time.monotonic() > deadline:
+                break
+            for message in self._consumer.consume(1000, POLL_S):
+                self._take(message)
         return self.next
+
+    def _take(self, message: Any) -> None:
+        """A record, or the end of a partition: behind its last record there may be a marker."""
+        from confluent_kafka import KafkaError
+
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            return
+        self._reached[OFFSETS_TOPIC, message.partition()] = message.offset() + (error is None)
+        if error is None and (found := parse_position(message.key(), message.value())):
+            self.next[found[0]] = found[1]
 
     def _open(self) -> bool:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
@@ -48,30 +66,13 @@ class Positions:
             {
                 "group.id": "kbroker-move",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "isolation.level": "read_committed",
             }
         )
-        numbers = topics[OFFSETS_TOPIC].partitions
-        self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
-        self._wait_for_first()
+        self._partitions = [(OFFSETS_TOPIC, number) for number in topics[OFFSETS_TOPIC].partitions]
+        self._consumer.assign([TopicPartition(*one, OFFSET_BEGINNING) for one in self._partitions])
         return True
-
-    def _wait_for_first(self) -> None:
-        """The first poll of a new consumer may only connect."""
-        deadline = time.monotonic() + self.target.timeout_s
-        tops = [
-            (partition, self._consumer.get_watermark_offsets(partition, timeout=self.target.timeout_s))
-            for partition in self._consumer.assignment()
-        ]
-        left = sum(high - low for _, (low, high) in tops)
-        while left > 0 and time.monotonic() < deadline:
-            messages = self._consumer.consume(1000, QUIET_S)
-            left -= len(messages)
-            for message in messages:
-                if message.error() is None and (found := parse_position(message.key(), message.value())):
-                    self.next[found[0]] = found[1]
-            if not messages:
-                break
 
     def close(self) -> None:
         """Ends the consumer."""
