@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from kbroker.config.topic import TopicConfig
+
 
 class LogShape(Struct, frozen=True):
     """Base offset and size of the oldest segments, oldest first, and the offsets that bound
@@ -32,6 +34,18 @@ class LogShape(Struct, frozen=True):
         if count == len(self.bases) and self.later_bytes is None and self.sizes[-1] == 0:
             count -= 1
         return max(count, 0)
+
+
+def keeps_all(
+    oldest: LogShape, config: TopicConfig, now_ms: int, largest_timestamp: Callable[[int], int]
+) -> bool:
+    """Whether nothing of a log is deleted: its oldest segment decides. A worker may have ten
+    thousand logs, and nearly all of them keep theirs."""
+    if not oldest.allowed():
+        return True
+    surplus = config.delete and above_size(oldest, config.retention_bytes)
+    aged = config.delete and too_old(oldest, config.max_age_ms, now_ms, largest_timestamp)
+    return not (surplus or aged or below_log_start(oldest))
 
 
 def below_log_start(shape: LogShape) -> int:

@@ -17,7 +17,7 @@ from kbroker.io.partition.log_slot import LogSlot
 from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.producer_state import ProducerStateManager
 from kbroker.io.partition.replica_role import ReplicaRole
-from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
+from kbroker.io.partition.retention import LogShape, above_size, below_log_start, keeps_all, too_old
 from kbroker.io.partition.segment_swap import CleanedFilesGone, NothingSwapped, files_unchanged, swap_steps
 from kbroker.io.recovery import loaded_log
 from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
@@ -187,17 +187,17 @@ class UnifiedLog:
             self.published.publish()
 
     def retention(self, now_ms: int, max_segments: int = ALL_SEGMENTS) -> int:
-        """Delete, of the oldest segments, those below the log start and, with
-        cleanup.policy=delete, by size and age. Returns the number; if it is `max_segments` or more,
-        more may follow."""
-        if self.role.paused:
+        """Delete the oldest segments: below the log start and, with cleanup.policy=delete, by size
+        and age. Returns the number; if it reaches `max_segments`, more may follow."""
+        largest = self.segments.largest_timestamp
+        if self.role.paused or keeps_all(self._shape(1), self.config, now_ms, largest):
             return 0
         deleted = self.delete_segments_below(self.log_start, now_ms, max_segments)
         if self.config.delete:
             large = above_size(self._shape(max_segments), self.config.retention_bytes)
             deleted += self._delete_oldest(large, now_ms)
-            age, largest = self.config.max_age_ms, self.segments.largest_timestamp
-            deleted += self._delete_oldest(too_old(self._shape(max_segments), age, now_ms, largest), now_ms)
+            aged = too_old(self._shape(max_segments), self.config.max_age_ms, now_ms, largest)
+            deleted += self._delete_oldest(aged, now_ms)
         return deleted
 
     def delete_segments_below(self, offset: int, now_ms: int, max_segments: int = ALL_SEGMENTS) -> int:

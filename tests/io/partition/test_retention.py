@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
+from kbroker.io.partition.retention import LogShape, above_size, below_log_start, keeps_all, too_old
+from tests.io.append.plain_append import topic_config
 
 
 def shape(sizes: list[int], log_start: int = 0, high_watermark: int | None = None) -> LogShape:
@@ -93,3 +94,31 @@ def test_the_oldest_segments_alone_are_decided_as_with_all(
     assert below_log_start(some) == min(most, below_log_start(log))
     old = [too_old(each, 0, 10**9, lambda n: 0 if n < 5 else 10**9) for each in (some, log)]
     assert old[0] == min(most, old[1])
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=8),
+    st.integers(0, 90),
+    st.integers(0, 90),
+    st.integers(-1, 300),
+    st.integers(-1, 20),
+)
+def test_a_log_keeps_all_if_its_oldest_segment_stays(
+    sizes: list[int], start: int, mark: int, retention_bytes: int, retention_ms: int
+) -> None:
+    whole = shape(sizes, log_start=start, high_watermark=mark)
+    more = len(sizes) > 1
+    end, later = (whole.bases[1], sum(sizes[1:])) if more else (whole.log_end, None)
+    oldest = LogShape(whole.bases[:1], sizes[:1], start, end, mark, later)
+    config = topic_config(retention_bytes=retention_bytes, retention_ms=retention_ms)
+    now_ms = 30
+
+    def largest(n: int) -> int:
+        return 10 + 7 * n
+
+    deleted = (
+        below_log_start(whole)
+        or above_size(whole, retention_bytes)
+        or too_old(whole, retention_ms, now_ms, largest)
+    )
+    assert keeps_all(oldest, config, now_ms, largest) == (not deleted)
