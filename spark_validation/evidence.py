@@ -26,6 +26,7 @@ from loadtest.run import (
 )
 from spark_validation.cut_files import cut_files
 from spark_validation.lossy_consumers import lossy_consumers
+from spark_validation.merged_files import merged
 
 SPARK_TYPES = {
     pa.int8(): "tinyint",
@@ -69,14 +70,15 @@ class Evidence:
     earlier: DataFrame | None = None
     earlier_batches: DataFrame | None = None  # of the same copy
     decided: DataFrame | None = None  # of checks.transaction_offsets
-    landing: tempfile.TemporaryDirectory[str] | None = None  # what `log` is read from
+    landing: tempfile.TemporaryDirectory[str] | None = None  # of copies that are read instead
     histories: dict[str, DataFrame] = field(default_factory=dict, init=False)  # of `rows`, by kind
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes the copy of the log: frames made from this evidence can be read no more."""
+        """Removes the copies of log and histories: frames made from this evidence can be read no
+        more."""
         if self.landing is not None:
             self.landing.cleanup()
 
@@ -99,6 +101,8 @@ class Evidence:
             schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in history.KINDS[kind])
             folder = self.folder / kind
             there = folder.is_dir() and any(folder.glob("*.parquet"))
+            if there and self.landing is not None:
+                folder = merged(folder, kind, Path(self.landing.name, "histories"))
             read = self.spark.read.schema(schema)
             self.histories[kind] = read.parquet(str(folder)) if there else self.table([], schema)
         rows = self.histories[kind]

@@ -45,12 +45,12 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         spark = spark_session(connector=not data_dirs, small=small)
     except NoJava as reason:
         raise CannotJudge(str(reason)) from reason
+    landing = None if following else landing_folder(spark, getattr(options, "landing", None))
     if data_dirs:
-        landing = None if following else landing_folder(spark, getattr(options, "landing", None))
         if landing is None:
             log = log_frames.segment_log(spark, data_dirs, topics, run.run)
         else:
-            log = log_frames.landed_log(spark, data_dirs, topics, run.run, Path(landing.name))
+            log = log_frames.landed_log(spark, data_dirs, topics, run.run, Path(landing.name, "log"))
         evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs, landing=landing)
         evidence.batches = log_frames.segment_batches(spark, data_dirs, topics).persist(
             StorageLevel.DISK_ONLY
@@ -64,7 +64,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         ends = ends if set(ends) == set(topics) else {}
         log = log_frames.connector_log(spark, options.bootstrap, topics, run.run, transactional, ends)
         log = log.unpersist() if following else log
-        evidence = Evidence(spark, options.history, log, "connector")
+        evidence = Evidence(spark, options.history, log, "connector", landing=landing)
     evidence.run = run  # with the chosen topics alone
     if getattr(options, "earlier", None):
         earlier = directories(options.earlier)
@@ -92,11 +92,11 @@ def required_log(options: argparse.Namespace, run: Run) -> list[str]:
 
 
 def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
-    """The folder of the log as Parquet until the judgement is over: a folder that driver and
-    executors share.
+    """The folder of log and histories as few Parquet files until the judgement is over: a folder
+    that driver and executors share.
 
     On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads
-    the segments again.
+    the segments and all files of the histories again.
     """
     if chosen is None and spark.sparkContext.master.startswith("local"):
         scratch = spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()

@@ -15,6 +15,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 SUMMARY = ("first_at", "last_at", "first_value", "last_value", "rows", "breaks")
+ROWS_BEFORE = (Window.unboundedPreceding, -1)
+"""The frame of a window with all rows before a row. Those after it are the rows before it in the
+opposite order: a frame that grows from row to row is linear, one that shrinks is read again for
+each row."""
 
 
 def steps_back(frame: DataFrame, groups: list[str], at: str, value: str) -> DataFrame:
@@ -25,7 +29,7 @@ def steps_back(frame: DataFrame, groups: list[str], at: str, value: str) -> Data
     """
     chunks = summaries(frame, groups, at, value)
     window = Window.partitionBy(*groups).orderBy("first_at", "last_at")
-    before = window.rowsBetween(Window.unboundedPreceding, -1)
+    before = window.rowsBetween(*ROWS_BEFORE)
     linked = chunks.withColumns(
         {
             "reached": F.max("last_at").over(before),

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings, kinds
 from spark_validation.evidence import Evidence
+from spark_validation.order import ROWS_BEFORE
 
 SOUND = 1  # spark_validation.segments.layout.Fault
 FAULTS = {
@@ -81,9 +82,8 @@ def out_of_line(batches: DataFrame, name: str, *within: str) -> DataFrame:
     after it, whichever the fewer batches are: one that is too high makes all after it low. within:
     more columns that the compared batches share."""
     whole = Window.partitionBy("topic", "partition", *within)
-    order = whole.orderBy("segment", "position")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
-    after = order.rowsBetween(1, Window.unboundedFollowing)
+    before = whole.orderBy("segment", "position").rowsBetween(*ROWS_BEFORE)
+    after = whole.orderBy(F.desc("segment"), F.desc("position")).rowsBetween(*ROWS_BEFORE)
     low = F.coalesce(F.col(name) < F.max(name).over(before), F.lit(False))
     high = F.coalesce(F.col(name) > F.min(name).over(after), F.lit(False))
     both = batches.withColumns({"low": low, "high": high})
@@ -221,7 +221,7 @@ def with_last(own: DataFrame, data: Column) -> DataFrame:
     """Each batch with the last one of its producer, and the base sequence that is due after it.
     data: it has records with sequence numbers."""
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    before = order.rowsBetween(*ROWS_BEFORE)
     whole = F.expr("last_offset - base_offset + 1").alias("offsets")
     facts = F.struct(
         F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count", whole, "last_offset"

@@ -20,6 +20,7 @@ from spark_validation.checks.groups import GROUP, counted_commits
 from spark_validation.checks.killed_members import killed_between, may_be_of_killed
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import BUCKET_BITS, CONTROL, PLACE, VISIBLE, Evidence, bucket
+from spark_validation.order import ROWS_BEFORE
 
 ASSIGNED = int(AssignmentEvent.ASSIGNED)
 LONG_NS = 30_000_000_000
@@ -50,11 +51,7 @@ def starts(evidence: Evidence) -> DataFrame:
     commit skips.
     """
     commits = transaction_offsets.possible(evidence)
-    before = (
-        Window.partitionBy(*GROUP)
-        .orderBy("at_ns", F.col("start").isNotNull())
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
+    before = Window.partitionBy(*GROUP).orderBy("at_ns", F.col("start").isNotNull()).rowsBetween(*ROWS_BEFORE)
     seen = start_events(evidence, commits).withColumns(
         {
             "highest": F.max("confirmed").over(before),

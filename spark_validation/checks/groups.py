@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from spark_validation.anomalies import findings
 from spark_validation.checks import transaction_offsets
 from spark_validation.evidence import Evidence
+from spark_validation.order import ROWS_BEFORE
 
 GROUP = ["group", "topic", "partition"]
 COMMITTED = 0
@@ -45,7 +46,7 @@ def going_back(evidence: Evidence) -> DataFrame:
     )
     events = confirmed.unionByName(requested.unionByName(starts), allowMissingColumns=True)
     order = Window.partitionBy(*GROUP).orderBy("at_ns", F.col("claim").isNull())
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    before = order.rowsBetween(*ROWS_BEFORE)
     judged = events.withColumn("highest", F.max("known").over(before)).where("claim < highest")
     # an assignment's start was fetched some time before it was noted; the commit must be older than
     # that

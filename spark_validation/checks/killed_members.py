@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.checks.groups import GROUP
 from spark_validation.evidence import Evidence
+from spark_validation.order import ROWS_BEFORE
 
 LOST_NS = 30_000_000_000
 NEVER = 1 << 62
@@ -80,15 +81,16 @@ def killed_between(evidence: Evidence, missing: DataFrame) -> DataFrame:
         return missing.withColumn("killed", F.lit(False))
     members = evidence.consumers.where("`group` is not null").select("consumer", "group")
     seen = evidence.reads.join(members, "consumer").join(spans, GROUP, "left_semi")
+    seen = seen.join(missing.select(*GROUP).distinct(), GROUP, "left_semi")
     seen = seen.groupBy(*GROUP, "offset").agg(F.min("seen_ns").alias("seen_ns"))
-    order = Window.partitionBy(*GROUP).orderBy("offset")
-    below = order.rowsBetween(Window.unboundedPreceding, -1)
-    above = order.rowsBetween(1, Window.unboundedFollowing)
+    of_partition = Window.partitionBy(*GROUP)
+    below = of_partition.orderBy("offset").rowsBetween(*ROWS_BEFORE)
+    above = of_partition.orderBy(F.desc("offset")).rowsBetween(*ROWS_BEFORE)
     beside = missing.withColumn("missing", F.lit(True)).unionByName(seen, allowMissingColumns=True)
     beside = beside.withColumns(
         {
             "below_ns": F.last("seen_ns", ignorenulls=True).over(below),
-            "above_ns": F.first("seen_ns", ignorenulls=True).over(above),
+            "above_ns": F.last("seen_ns", ignorenulls=True).over(above),
         }
     )
     named = beside.where("missing").drop("missing", "seen_ns").join(spans, GROUP, "left")

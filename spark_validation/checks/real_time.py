@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
 from spark_validation.evidence import IDENTITY, PARTITION, PLACE, Evidence
+from spark_validation.order import ROWS_BEFORE
 from spark_validation.real_time import ALWAYS, NEVER, examined
 
 FINE_BITS = 7  # places, two an offset, whose times are compared as one
@@ -121,10 +122,9 @@ def suspects(items: DataFrame) -> DataFrame:
     blocks = items.groupBy(*PARTITION, "block").agg(
         F.min("done_ns").alias("done"), F.max("sent_ns").alias("sent"), F.max("asked_ns").alias("asked")
     )
-    # a frame that grows from row to row is linear, one that shrinks is not
     rising = Window.partitionBy(*PARTITION).orderBy("block")
     falling = Window.partitionBy(*PARTITION).orderBy(F.desc("block"))
-    above, below = (window.rowsBetween(Window.unboundedPreceding, -1) for window in (falling, rising))
+    above, below = (window.rowsBetween(*ROWS_BEFORE) for window in (falling, rising))
     beside = blocks.withColumns(
         {
             "later_ns": F.coalesce(F.min("done").over(above), _ns(NEVER)),
@@ -166,7 +166,7 @@ def keys_as_read(evidence: Evidence, places: DataFrame) -> DataFrame:
     reads = evidence.reads.where("intact")  # of another record the numbers say nothing
     both = reads.join(near, PARTITION, "left_semi").join(sends, ["topic", *IDENTITY])
     window = Window.partitionBy(*READER, *PARTITION, "record_key").orderBy("position")
-    reached = F.max("own").over(window.rowsBetween(Window.unboundedPreceding, -1))
+    reached = F.max("own").over(window.rowsBetween(*ROWS_BEFORE))
     back = both.withColumn("reached", reached).where("own < reached")
     detail = F.concat_ws(" ", F.lit("acknowledged at"), "own", F.lit("after that of"), "reached")
     return findings(back, "V20", KEY_ORDER, detail)

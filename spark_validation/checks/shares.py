@@ -17,6 +17,7 @@ from spark_validation.checks.batches import TRANSACTIONAL_MODES
 from spark_validation.checks.delays import delays, due_ms
 from spark_validation.checks.delivery import CONTENT, unlike
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence
+from spark_validation.order import ROWS_BEFORE
 
 NOTHING, ACCEPT, RELEASE, REJECT = map(int, ShareAck)
 RECORD = ["group", "topic", "partition", "offset"]
@@ -65,7 +66,7 @@ def repeated(evidence: Evidence) -> DataFrame:
     limit = int(evidence.run.settings.get("share_delivery_limit", LIMIT))
     lock_ns = (lock_ms(evidence) - SLACK_MS) * 1_000_000
     order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    before = order.rowsBetween(*ROWS_BEFORE)
     confirmed = F.col("error") == 0
 
     def ever(ack: int) -> Column:

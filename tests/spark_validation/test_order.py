@@ -1,10 +1,13 @@
 """Summaries of chunks of rows, by which only groups and ranges out of order are sorted."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
+import spark_validation
 from spark_validation.order import SUMMARY, summary_of
 
 Rows = list[tuple[str, int, int, int]]
@@ -48,3 +51,10 @@ def summary(rows: Rows) -> list[tuple[object, ...]]:
 )
 def test_a_chunk_has_its_ends_and_its_steps_back(rows: Rows, found: list[tuple[object, ...]]) -> None:
     assert summary(rows) == found
+
+
+def test_no_window_is_read_to_its_end_for_each_row() -> None:
+    """Spark reads a frame that ends at the window's end once for each of its rows: the check of an
+    hour's reads took an hour."""
+    sources = Path(spark_validation.__file__).parent.rglob("*.py")
+    assert not [file.name for file in sources if "unboundedFollowing" in file.read_text()]
