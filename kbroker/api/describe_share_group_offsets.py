@@ -92,7 +92,8 @@ def _describe(
         part = DescribeShareGroupOffsetsResponsePartition(index)
         try:
             part.start_offset = service.partitions.start_offset(key)
-            part.lag = service.lag(key)
+            lag = service.partitions.lag(key)
+            part.lag = UNKNOWN if lag is None else lag
         except KafkaError as error:
             part.start_offset, part.error_code, part.error_message = 0, error.code, error.own_words
         parts.append(part)

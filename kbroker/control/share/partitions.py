@@ -296,28 +296,30 @@ class SharePartitions:
             return NOT_STARTED
         return stored.start_offset
 
-    def finished_after_start(self, key: ShareKey) -> int:
-        """The number of finished records after the start offset."""
+    def lag(self, key: ShareKey) -> int | None:
+        """The number of records that the group has not finished, as a Java long; below 0 for a
+        start offset beyond the end, as in Kafka. None as long as there is no start offset. Raises
+        KafkaError when the log has no leader."""
+        start = self.start_offset(key)
+        if start == NOT_STARTED:
+            return None
         stored = self._shard.get(key)
-        return 0 if stored is None else stored.finished
+        end = limit_of(self._broker, self.log_of(key), self.reads_committed(key.group_id))
+        lag = end - start - (0 if stored is None else stored.finished)
+        return (lag + (1 << 63)) % (1 << 64) - (1 << 63)
 
     def lags_of(self, group_id: str, shared: Shared) -> dict[str, int]:
-        """Records that a group has not finished, by topic; of partitions that are not loaded, have
-        no leader, or have not been fetched from, none count."""
+        """The sum of each topic's lags that are known and not below 0, as of those that tools
+        show."""
         found: dict[str, int] = {}
-        committed = self.reads_committed(group_id)
         for topic_id, topic in paced(shared.items()):
             for index in paced(topic.partitions):
-                key = ShareKey(group_id, topic_id, index)
-                stored = self._shard.get(key)
-                if stored is None or stored.start_offset < 0:
-                    continue
                 try:
-                    end = limit_of(self._broker, self.log_of(key), committed)
+                    lag = self.lag(ShareKey(group_id, topic_id, index))
                 except KafkaError:
                     continue
-                left = max(0, end - stored.start_offset - stored.finished)
-                found[topic.name] = found.get(topic.name, 0) + left
+                if lag is not None and lag >= 0:
+                    found[topic.name] = found.get(topic.name, 0) + lag
         return found
 
     # --- settings of the group

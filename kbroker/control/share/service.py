@@ -25,7 +25,7 @@ from kbroker.control.share.dead_letters import Append
 from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.partitions import FIRST_PAUSE_S, MAX_PAUSE_S, SharePartitions
 from kbroker.control.share.pruning import StatePruning
-from kbroker.control.share.reading import Deliverable, limit_of, log_start_of
+from kbroker.control.share.reading import Deliverable, log_start_of
 from kbroker.control.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -34,7 +34,7 @@ from kbroker.control.share.sessions import (
     TopicPartition,
 )
 from kbroker.control.share.share_partition import Acquired, SharePartition
-from kbroker.control.share.state_shard import NOT_STARTED, ShareKey, ShareStateShard
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
 from kbroker.ipc.clock import monotonic_ms
@@ -375,18 +375,7 @@ class ShareService:
         group = self._groups.shard.table.groups.get(group_id)
         return isinstance(group, ShareGroup) and not topics.keys().isdisjoint(group.initializing)
 
-    # --- offsets
-
-    def lag(self, key: ShareKey) -> int:
-        """The number of records that the group has not finished, -1 if it has finished none.
-        Raises KafkaError when the log has no leader."""
-        start = self.partitions.start_offset(key)
-        if start == NOT_STARTED:
-            return -1
-        partition = self.partitions.log_of(key)
-        end = limit_of(self._broker, partition, self.partitions.reads_committed(key.group_id))
-        lag = end - start - self.partitions.finished_after_start(key)  # < 0 beyond the end, as in Kafka
-        return (lag + (1 << 63)) % (1 << 64) - (1 << 63)  # as a Java long
+    # --- deleted topics
 
     def _topic_deleted(self, topic: Topic) -> None:
         """Delete the states of a deleted topic."""
