@@ -266,8 +266,7 @@ def _start(
         return Start(offset=0, whence="latest")
     number = whole_number(offset.removeprefix("-"))
     if number is not None:
-        last = offset.startswith("-") and number > 0
-        return Start(-number, "latest") if last else Start(number, "offset")
+        return Start(-number, "latest") if offset.startswith("-") else Start(number, "offset")
     raise UsageFailed(f"--offset {offset!r}: expected earliest, latest, a number, or -N for the last N")
 
 

@@ -4,6 +4,7 @@ The client libraries are not imported here: their errors can only occur after th
 """
 
 import errno
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,9 @@ _UNREACHABLE = (
 Result = TypeVar("Result")
 FEW_COMMANDS = 12
 """Maximum of commands that the error about an unknown one lists."""
+_NO_INT = re.compile("is not a valid int(?:eger)?(?: range)?$")
+_NO_FLOAT = re.compile("is not a valid float(?: range)?$")
+"""Ends of the option parser's texts in words of its types."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
 _ORIGINS = tuple(f"Failed to create {kind}: " for kind in ("admin client", "consumer", "producer"))
 _ORIGINS += ("Broker: ", "Local: ")
@@ -157,6 +161,7 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
         print(message, file=sys.stderr)
         return UsageFailed("", code)
     line = " ".join(message.replace("Value error, ", "").split()).removesuffix(".")
+    line = _NO_INT.sub("is not a whole number", _NO_FLOAT.sub("is not a number", line))
     if context and line.startswith("No such command") and "Did you mean" not in line:
         known = context.command.list_commands(context)
         line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""

@@ -14,7 +14,7 @@ from kbroker.cli.client_properties import client_settings
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error, without_origin
-from kbroker.cli.input_files import open_bytes, unreadable
+from kbroker.cli.input_files import STDIN, open_bytes, unreadable
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
@@ -157,7 +157,7 @@ def _failure(error: Any, what: str) -> CommandFailed:
 
 TopicArgument = Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)]
 FileArgument = Annotated[
-    Path | None, typer.Argument(help="File to read; default: stdin.", show_default=False)
+    Path | None, typer.Argument(help="File to read; - or no file: stdin.", show_default=False)
 ]
 KeySeparator = Annotated[
     str | None,
@@ -248,6 +248,7 @@ def produce(
     headers = parse_headers(pair.encode() for pair in header or [])
     parse = _parser(json, key_separator, headers_separator, null_marker, headers)
     cut = _separator("--delimiter", delimiter)
+    file = None if file == STDIN else file
     source: BinaryIO = sys.stdin.buffer if file is None else open_bytes(file)
     with source:
         sending = Sending(broker.producer(settings), topic, partition)

@@ -44,7 +44,10 @@ def crosscheck(config: BrokerValues) -> Iterator[str]:
         yield from _listeners(config)
     except ConfigError as error:
         yield str(error)
-        if "security protocol" in str(error):  # a line of its own: clients get Kafka's text, the first
+        # a line of its own: clients get Kafka's text, the first
+        if "Unable to parse" in str(error):
+            yield "A listener is written NAME://HOST:PORT, as PLAINTEXT://127.0.0.1:9092 or SSL://[::1]:9093"
+        elif "security protocol" in str(error):
             yield (
                 f"The security protocols are {', '.join(SecurityProtocol.__members__)}. A listener with "
                 "another name needs one of them in listener.security.protocol.map, as in INSIDE:PLAINTEXT"

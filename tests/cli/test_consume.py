@@ -53,6 +53,7 @@ def test_a_reader_that_waits_says_so_on_a_terminal(
 def test_offsets_choose_the_first_record(cli: Shell, filled: str) -> None:
     assert cli("consume", filled, "-p", 0, "-o", 7, *END).lines == ["v7", "v8", "v9"]
     assert cli("consume", filled, "-o", -2, *END).lines in (["v8", "v9", "w0"], ["w0", "v8", "v9"])
+    assert cli("consume", filled, "-o", "-0", *END).lines == [], "the last 0, not offset 0"
     assert cli("consume", filled, "-p", 0, "-o", "earliest", "-n", 2, "-q").lines == ["v0", "v1"]
     assert "has no offset 99" in cli("consume", filled, "-p", 0, "-o", 99, *END, code=1).stderr
     assert "expected earliest" in cli("consume", filled, "-o", "middle", *END, code=2).stderr

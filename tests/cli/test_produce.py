@@ -33,6 +33,10 @@ def test_every_line_is_a_record_and_the_summary_counts_them(cli: Shell, topic: s
     assert cli("produce", topic, "--quiet", stdin=b"more\n").stderr == ""
 
 
+def test_a_dash_as_file_is_stdin(cli: Shell, topic: str) -> None:
+    assert cli("produce", topic, "-", stdin=b"one\ntwo\n").stderr.startswith("2 records")
+
+
 def test_keys_headers_and_nulls_are_cut_out_of_the_line(cli: Shell, topic: str) -> None:
     options = ("-p", 1, "-K", ":", "--headers-separator", "\\t", "-Z", "NIL", "-H", "all=yes")
     cli("produce", topic, *options, stdin=b"a=1,b\tkey:value\n\tNIL:x:y\n\tk:NIL\n")

@@ -135,6 +135,15 @@ def test_a_missing_security_protocol_is_followed_by_the_valid_ones(name: str, te
     assert "listener.security.protocol.map" in second
 
 
+@pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
+def test_a_listener_that_cannot_be_parsed_is_followed_by_the_form(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig({name: "PLAINTEXT:/127.0.0.1:9092"})
+    first, second = str(error.value).splitlines()
+    assert "Unable to parse PLAINTEXT:/127.0.0.1:9092" in first
+    assert second.startswith("A listener is written NAME://HOST:PORT, as PLAINTEXT://127.0.0.1:9092")
+
+
 def test_all_addresses_may_be_bound_when_nothing_is_advertised() -> None:
     BrokerConfig({"listeners": "PLAINTEXT://0.0.0.0:9092"})
 
