@@ -189,8 +189,29 @@ def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
 
 
 def _load_key(context: ssl.SSLContext, entry: KeyEntry) -> None:
+    """Raises ValueError with a reason, SSLError for any other."""
     with _file(entry.chain) as chain_file, _file(entry.key) as key_file:
-        context.load_cert_chain(chain_file, key_file, entry.password)
+        try:
+            context.load_cert_chain(chain_file, key_file, entry.password)
+        except ssl.SSLError as error:
+            if (reason := _reason(entry, error)) is not None:
+                raise ValueError(reason) from None
+            raise
+
+
+def _reason(entry: KeyEntry, error: ssl.SSLError) -> str | None:
+    """A reason in words of the settings: OpenSSL says only "PEM lib" to most of them."""
+    if b"CERTIFICATE-----" not in entry.chain:
+        return "there is no certificate in PEM"
+    if b"PRIVATE KEY-----" not in entry.key:
+        return "there is no private key in PEM"
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the private key does not belong to the first certificate"
+    if b"ENCRYPTED" not in entry.key:
+        return None
+    if not entry.password:
+        return "the private key is encrypted: set ssl.key.password"
+    return "ssl.key.password is not the password of the private key"
 
 
 @contextmanager

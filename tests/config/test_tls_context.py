@@ -55,6 +55,37 @@ def test_keys_come_from_a_file_or_from_the_settings(pem: Path) -> None:
     assert (made.minimum_version, made.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
+def test_a_pem_store_that_cannot_be_loaded_is_explained(pem: Path, tmp_path: Path) -> None:
+    """OpenSSL says "PEM lib" to all but one of them."""
+    certificate(tmp_path, "other", "/CN=other")
+    key, chain = (pem / "k.key").read_bytes(), (pem / "k.crt").read_bytes()
+    loaded = serialization.load_pem_private_key(key, None)
+    encrypted = loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+
+    def refusal(content: bytes, **settings: str) -> str:
+        (tmp_path / "store.pem").write_bytes(content)
+        with pytest.raises(TlsError) as refused:
+            context(ssl_keystore_location=str(tmp_path / "store.pem"), **settings)
+        named, _, reason = str(refused.value).partition(" cannot be used: ")
+        assert named == f"ssl.keystore.location={tmp_path / 'store.pem'}"
+        return reason
+
+    assert refusal(b"") == refusal(bytes(range(256))) == "there is no certificate in PEM"
+    assert refusal(key) == "there is no certificate in PEM"
+    assert refusal(chain) == "there is no private key in PEM"
+    assert refusal((tmp_path / "other.key").read_bytes() + chain) == (
+        "the private key does not belong to the first certificate"
+    )
+    assert refusal(encrypted + chain) == "the private key is encrypted: set ssl.key.password"
+    assert refusal(encrypted + chain, ssl_key_password="wrong") == (
+        "ssl.key.password is not the password of the private key"
+    )
+
+
 def test_a_client_may_not_begin_another_handshake_on_its_connection(pem: Path) -> None:
     """Each costs the broker more than the client; OpenSSL 1.1.1 allows any number of them."""
     assert ssl.OP_NO_RENEGOTIATION in context(ssl_keystore_location=str(pem / "k.pem")).options

@@ -79,7 +79,8 @@ def verify_or_create(folder: str, cluster_id: str, node_id: int) -> MetaProperti
     ):
         if here != expected:
             raise MetaPropertiesError(
-                f"{folder}/{META_PROPERTIES}: {name} is {here}, this broker's is {expected}"
+                f"{folder}/{META_PROPERTIES}: {name} is {here}, this broker's is {expected}: "
+                + (f"set {name}={here}" if name == "node.id" else "the log dirs are of different brokers")
             )
     if not found.directory_id:
         found = MetaProperties(found.cluster_id, found.node_id, random_uuid())

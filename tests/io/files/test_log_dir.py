@@ -81,9 +81,9 @@ def test_identity_is_written_once_and_checked_ever_after(tmp_path: Path) -> None
     assert "cluster.id=cluster\\=1\n" in text
     assert "node.id=3\n" in text
     assert text.endswith("version=1\n")
-    with pytest.raises(MetaPropertiesError, match=r"cluster\.id is cluster=1, this broker's is other"):
+    with pytest.raises(MetaPropertiesError, match=r"cluster\.id is cluster=1, this broker's is other: "):
         verify_or_create(log_dir.path, "other", 3)
-    with pytest.raises(MetaPropertiesError, match=r"node\.id is 3, this broker's is 4"):
+    with pytest.raises(MetaPropertiesError, match=r"node\.id is 3, this broker's is 4: set node\.id=3$"):
         verify_or_create(log_dir.path, "cluster=1", 4)
 
 
