@@ -43,6 +43,7 @@ app = typer.Typer(
 )
 DEFAULT = Settings()
 DEFAULT_BYTES = "-".join(map(str, DEFAULT.record_bytes))
+LEFT_OUT = "a remote target: faults that need access to its host are left out"
 
 
 class BrokerKind(StrEnum):
@@ -195,8 +196,13 @@ def show_plan(
     """Print the faults of a run with this seed."""
     kinds = _kinds(faults)
     _settings({"seconds": seconds}, DEFAULT_BYTES)
-    for fault in plan(seed, seconds, kinds, broker.value if target is None else "remote"):
+    found = plan(seed, seconds, kinds, broker.value if target is None else "remote")
+    for fault in found:
         print(fault)
+    if target is not None and kinds:
+        print(f"kbroker loadtest: {LEFT_OUT}", file=sys.stderr)
+    elif not found:
+        print("kbroker loadtest: no faults in this time", file=sys.stderr)
 
 
 @app.command(
@@ -304,7 +310,7 @@ def _whole_run(
     for fault in faults:
         say(f"  planned {fault}")
     if target is not None and kinds:
-        say("a remote target: faults that need access to its host are left out")
+        say(LEFT_OUT)
     broker: OwnBroker | None = None
     signal.signal(
         signal.SIGTERM, signal.default_int_handler

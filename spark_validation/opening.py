@@ -171,7 +171,9 @@ def require_login(bootstrap: str, file: Path | None) -> None:
 
 def require_listening(bootstrap: str) -> None:
     host, _, port = bootstrap.split(",")[0].rpartition(":")
+    if not (host and port.isascii() and port.isdecimal()):
+        raise CannotJudge(f"--bootstrap {bootstrap}: expected HOST:PORT,...")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, ValueError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         raise CannotJudge(f"{bootstrap} does not answer: {error}") from error

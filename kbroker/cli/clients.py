@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
+from kbroker.cli.failures import UsageFailed
 from kbroker.cli.options import AsJson, examples, name_matcher
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.config.counts import counted
@@ -55,6 +56,9 @@ def list_clients(
 
     The broker lists the 500 clients with the most traffic; a line on stderr counts the others."""
     matches = name_matcher(pattern)
+    for name in principal or ():
+        if not all(name.partition(":")):
+            raise UsageFailed(f"--principal {name}: expected User:NAME")
     with ConsoleLink(url, command_config) as link:
         found = link.get_json(PATH, "clients")
         rows = [

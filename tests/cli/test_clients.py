@@ -94,6 +94,12 @@ def test_clients_are_chosen(shell: Shell, url: str, words: list[str], traffic: l
     assert [row["in_bytes_s"] for row in found] == traffic
 
 
+@pytest.mark.parametrize("name", ["anna", "User:", ":anna"])
+def test_a_principal_without_its_type_is_refused(shell: Shell, url: str, name: str) -> None:
+    said = shell("clients", "list", "--principal", name, "--url", url, code=2).stderr
+    assert said == f"kbroker: --principal {name}: expected User:NAME\n"
+
+
 def test_a_pattern_that_is_none_is_refused(shell: Shell, url: str) -> None:
     assert "regular expression" in shell("clients", "list", "(", "--url", url, code=2).stderr
 

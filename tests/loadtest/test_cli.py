@@ -45,6 +45,16 @@ def test_a_plan_of_a_long_run_ends_before_it() -> None:
     assert float(lines[-1].split()[0]) < 600
 
 
+def test_a_plan_without_faults_says_so() -> None:
+    for options, reason in (
+        (("--faults", "none"), "no faults in this time"),
+        (("--faults", "kill", "--target", "h:1"), "faults that need access to its host are left out"),
+    ):
+        done = run("plan", *options)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (0, "", 1)
+        assert reason in done.stderr
+
+
 def test_a_run_with_one_fault_has_no_faults() -> None:
     assert first_line(DEFAULT, 1).startswith("seed 1: 1 fault in 60 s; settings: ")
     assert first_line(DEFAULT, 0).startswith("seed 1: 0 faults in 60 s; settings: ")

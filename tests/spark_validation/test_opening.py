@@ -59,7 +59,13 @@ def test_folders_without_a_log_cannot_be_judged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("bootstrap", "reason"),
-    [(None, "no log to judge by"), ("127.0.0.1:1", "does not answer"), ("localhost", "does not answer")],
+    [
+        (None, "no log to judge by"),
+        ("127.0.0.1:1", "does not answer: .*refused"),
+        ("127.0.0.1:99999", "does not answer: "),
+        ("localhost", "--bootstrap localhost: expected HOST:PORT"),
+        ("localhost:http", "--bootstrap localhost:http: expected HOST:PORT"),
+    ],
 )
 def test_a_run_without_a_log_cannot_be_judged(tmp_path: Path, bootstrap: str | None, reason: str) -> None:
     write(tmp_path, [clean("calm", 1)])
