@@ -65,6 +65,7 @@ _NO_EFFECT = frozenset(
     ]
 )
 
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _KAFKA_PYTHON = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -150,6 +151,9 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
         }
         if "sasl.username" not in found:
             raise UsageFailed("sasl.jaas.config: expected a login module with username=... password=...")
+    protocol = found.get("security.protocol", PROTOCOLS[0])
+    if protocol.upper() not in PROTOCOLS:
+        raise UsageFailed(f"security.protocol={protocol}: expected one of {', '.join(PROTOCOLS)}")
     if mechanism := found.pop("sasl.mechanisms", None):  # librdkafka's own name of it
         found["sasl.mechanism"] = mechanism
     for key in _PEM_ONLY:

@@ -8,6 +8,12 @@ _ALERT = re.compile(r"SSL routines:[^:]*:(?:tlsv?\d+ |sslv?\d+ )?alert (.+?)(?::
 _MECHANISM = re.compile(r"SASL (\S+) mechanism handshake failed: .*supported mechanisms:\s*(.*)$")
 """The listener's mechanisms, separated by commas; none if it takes no login."""
 _NO_CERTIFICATE = "certificate required"
+_UNVERIFIED = re.compile(r"(?:SSL handshake failed: )?(?:error:\S* routines::)?certificate verify failed.*$")
+_REQUIRED = (
+    "certificate verify failed: the broker's certificate must be of an authority in ssl.truststore.location, "
+    "and have the name or address that -b gives"
+)
+"""librdkafka's text has its own name of the setting, and leaves out the name in the certificate."""
 HANDSHAKES = 3
 """Handshakes without a TLS answer before the listener counts as one without TLS. A stopping broker
 ends one, too."""
@@ -35,7 +41,7 @@ class Refusals:
             self.of_credentials = not mechanism
             self.reason = mechanism or f"the broker refuses these credentials: {reason}"
         elif name == "_SSL":
-            self.reason = f"no TLS connection: {reason}"
+            self.reason = f"no TLS connection: {_UNVERIFIED.sub(_REQUIRED, reason)}"
         elif name == "_TRANSPORT":
             self._note_lost_connection(reason)
         elif name == "_ALL_BROKERS_DOWN" and not self._was_lost:

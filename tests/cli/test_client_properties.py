@@ -77,6 +77,8 @@ def test_a_file_of_javas_clients_is_taken_as_it_is() -> None:
 def test_an_unreadable_property_or_file_is_named() -> None:
     with pytest.raises(UsageFailed, match=r"ssl\.truststore\.type"):
         to_librdkafka({"ssl.truststore.type": "JKS"})
+    with pytest.raises(UsageFailed, match=r"security\.protocol=SASL: expected one of PLAINTEXT, SSL, SASL_"):
+        to_librdkafka({"security.protocol": "SASL"})
     with pytest.raises(UsageFailed, match=r"sasl\.jaas\.config"):
         to_librdkafka({"sasl.jaas.config": "SomeModule required;"})
     with pytest.raises(UsageFailed, match="cannot read"):

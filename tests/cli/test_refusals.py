@@ -12,8 +12,18 @@ NO_HANDSHAKE = (
 
 def test_a_failed_check_of_the_certificate_is_final() -> None:
     refusals = Refusals()
-    refusals.note("_SSL", "certificate verify failed (after 2ms in state SSL_HANDSHAKE)")
-    assert refusals.reason == "no TLS connection: certificate verify failed"
+    refusals.note(
+        "_SSL",
+        "ssl://h:1/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker"
+        " certificate could not be verified, verify that ssl.ca.location is correctly configured or root CA"
+        " certificates are installed (install ca-certificates package) (after 2ms in state SSL_HANDSHAKE)",
+    )
+    assert refusals.reason == (
+        "no TLS connection: ssl://h:1/bootstrap: certificate verify failed: the broker's certificate must be of an"
+        " authority in ssl.truststore.location, and have the name or address that -b gives"
+    )
+    refusals.note("_SSL", "ssl://h:1/bootstrap: another reason (after 2ms in state SSL_HANDSHAKE)")
+    assert refusals.reason == "no TLS connection: ssl://h:1/bootstrap: another reason"
 
 
 ALERT = (
