@@ -10,7 +10,7 @@ from http.client import HTTPException, HTTPResponse
 from prometheus_client.parser import text_string_to_metric_families
 
 from kbroker.config.http_login import login_header, without_login
-from kbroker.config.http_owner import NotTheBroker, OwnedConnection
+from kbroker.config.http_owner import NO_HTTP, NotTheBroker, OwnedConnection
 
 Labels = tuple[tuple[str, str], ...]
 SERIES = (
@@ -116,6 +116,7 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     except (OSError, ValueError, HTTPException) as error:  # also an odd URL, and the port of another protocol
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
         text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
+        text = "no HTTP is spoken there" if type(reason) in NO_HTTP else text
         hint = "--metrics takes the broker's kbroker.http.listen"
         if isinstance(reason, ssl.SSLCertVerificationError):
             text, hint = reason.verify_message, "SSL_CERT_FILE=FILE names the certificates to trust"

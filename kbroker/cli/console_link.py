@@ -17,7 +17,7 @@ from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.client_network import is_this_host
 from kbroker.config.http_login import LOGIN, basic, login_in, without_login
-from kbroker.config.http_owner import NotTheBroker, OwnedConnection
+from kbroker.config.http_owner import NO_HTTP, NotTheBroker, OwnedConnection
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
@@ -176,6 +176,7 @@ class ConsoleLink:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = "no HTTP is spoken there" if type(error) in NO_HTTP else reason
             what = "is the broker running, and is --url its kbroker.http.listen?"
             raise Unreachable(f"{self.shown}: {reason}; {what}") from error
         if answer.status == HTTPStatus.BAD_REQUEST and content.rstrip() == SPEAKS_TLS:

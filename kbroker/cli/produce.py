@@ -156,8 +156,15 @@ def _failure(error: Any, what: str) -> CommandFailed:
 
 
 TopicArgument = Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)]
+
+
+def _without_stdin(file: Path | None) -> Path | None:
+    return None if file == STDIN else file
+
+
 FileArgument = Annotated[
-    Path | None, typer.Argument(help="File to read; - or no file: stdin.", show_default=False)
+    Path | None,
+    typer.Argument(help="File to read; - or no file: stdin.", show_default=False, callback=_without_stdin),
 ]
 KeySeparator = Annotated[
     str | None,
@@ -248,7 +255,6 @@ def produce(
     headers = parse_headers(pair.encode() for pair in header or [])
     parse = _parser(json, key_separator, headers_separator, null_marker, headers)
     cut = _separator("--delimiter", delimiter)
-    file = None if file == STDIN else file
     source: BinaryIO = sys.stdin.buffer if file is None else open_bytes(file)
     with source:
         sending = Sending(broker.producer(settings), topic, partition)

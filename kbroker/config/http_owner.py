@@ -25,6 +25,8 @@ TABLES: Final = tuple(Path("/proc/net") / name for name in ("tcp", "tcp6"))
 LISTENS: Final = "0A"
 USE_TLS: Final = "kbroker.http.ssl.listener and https do not need this"
 Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
+NO_HTTP = (http.client.BadStatusLine, http.client.UnknownProtocol)
+"""Errors whose texts are the first line of another program, with any bytes."""
 
 
 class NotTheBroker(Exception):

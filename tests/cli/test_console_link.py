@@ -4,6 +4,7 @@ environment."""
 import json
 import os
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -133,6 +134,28 @@ def test_the_user_of_the_environment_or_the_url_logs_in(
         monkeypatch.setenv(LOGIN, f"ann:{PASSWORD}")
     shell("clients", "list", "--url", url)
     assert (strict.logins, strict.sessions) == (1, {})
+
+
+@pytest.mark.parametrize("command", ["status", "top --once", "clients list"])
+@pytest.mark.parametrize("banner", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\x1b[31mred\n", b"HTTP/9.9 200 OK\r\n\r\n"])
+def test_a_program_that_speaks_no_http_is_named_in_one_line(
+    shell: Shell, command: str, banner: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(banner)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        said = shell(*command.split(), "--url", url, code=3).stderr
+        thread.join()
+    assert said.startswith(f"kbroker: {url}: no HTTP is spoken there; is the broker running")
+    assert said.count("\n") == 1
 
 
 def test_a_session_that_has_ended_is_renewed(strict: Console, tmp_path: Path) -> None:

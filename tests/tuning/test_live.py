@@ -181,7 +181,9 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         scrape(url)
 
 
-@pytest.mark.parametrize("answer", [b"\0\0\0\x1a\0\0\0\1", b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe", b""])
+@pytest.mark.parametrize(
+    "answer", [b"\x1b[31mhello\r\nthere", b"\0\0\0\x1a\0\0\0\1", b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe", b""]
+)
 def test_a_port_of_another_protocol_is_refused(answer: bytes) -> None:
     """Such as that of the broker's clients."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -194,8 +196,9 @@ def test_a_port_of_another_protocol_is_refused(answer: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        with pytest.raises(NoMetrics, match=r"127\.0\.0\.1"):
+        with pytest.raises(NoMetrics, match=r"127\.0\.0\.1") as refused:
             scrape(f"127.0.0.1:{server.getsockname()[1]}")
+        assert str(refused.value).isprintable()
         thread.join()
 
 
