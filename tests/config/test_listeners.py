@@ -71,6 +71,7 @@ def test_the_protocol_map_is_read_in_any_case() -> None:
     ("text", "why"),
     [
         ("A", "Error parsing configuration property 'k': 'A' is not NAME:PROTOCOL"),
+        (":SSL", "Error parsing configuration property 'k': ':SSL' is not NAME:PROTOCOL"),
         ("A:TLS", "Invalid security protocol `TLS` defined in k"),
         ("A:SSL,a:SSL", "Error parsing configuration property 'k': A is mapped twice"),
     ],

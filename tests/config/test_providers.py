@@ -136,6 +136,13 @@ def test_a_value_that_is_no_text_is_refused(text: str) -> None:
         BrokerConfig.load(PROVIDERS, {"log.dirs": text})
 
 
+@pytest.mark.parametrize("escape", [r"\u0000", r"\ud800"])
+def test_a_reference_to_what_is_no_text_is_refused(secrets: Path, escape: str) -> None:
+    (secrets / "secrets.properties").write_text(f"folder=/d{escape}\n")
+    with pytest.raises(ConfigError, match=r"configuration log\.dirs: it is not text"):
+        BrokerConfig.load(PROVIDERS, {"log.dirs": f"${{file:{secrets}/secrets.properties:folder}}"})
+
+
 def test_a_path_in_another_encoding_is_text() -> None:
     """Python reads its bytes on the command line as halves of pairs, and writes them again."""
     assert BrokerConfig.load({}, {"log.dirs": "/d\udcff"})[0].log_dirs == ("/d\udcff",)
