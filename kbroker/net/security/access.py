@@ -103,21 +103,23 @@ class Access:
                 del self._grants[grant.who]
 
     def _new_grant(self, authorizer: Authorizer, who: Who) -> Grant:
-        if self._answer_scopes + 1 >= MAX_ANSWER_SCOPES:
+        full = self._answer_scopes + 1 >= MAX_ANSWER_SCOPES
+        if full and len(self._grants) < MAX_ANSWER_SCOPES - MAX_ANSWER_SCOPES // 4:
             self._renumber()
-        self._answer_scopes += 1
-        number = self._answer_scopes if self._answer_scopes < MAX_ANSWER_SCOPES else -1
-        grant = Grant(who, number, authorizer)
+            full = False
+        self._answer_scopes += not full
+        grant = Grant(who, -1 if full else self._answer_scopes, authorizer)
         grant.fill(self._topics.rows, self._topics.capacity)
         self._grants[who] = grant
         return grant
 
     def _renumber(self) -> None:
-        """All numbers have been used: open connections get new numbers."""
+        """All numbers have been used, and a quarter of them by clients that are gone: open
+        connections get new numbers. If it were done for fewer, each login could begin it again."""
         self._forget_answers()
         for number, grant in enumerate(self._grants.values(), 1):
-            grant.answer_scope = number if number < MAX_ANSWER_SCOPES - 1 else -1
-        self._answer_scopes = min(len(self._grants), MAX_ANSWER_SCOPES - 1)
+            grant.answer_scope = number
+        self._answer_scopes = len(self._grants)
         for connection in self._connections.values():
             if connection.grant is not None:
                 connection.answer_scope = connection.grant.answer_scope

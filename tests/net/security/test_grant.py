@@ -165,6 +165,24 @@ def test_a_client_above_the_limit_gets_no_answers_of_others(monkeypatch: pytest.
     assert scopes.count(-1) >= 5
 
 
+def test_a_login_above_the_limit_forgets_no_answers_until_many_clients_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them gave all open connections new numbers, and no number was free."""
+    monkeypatch.setattr(module, "MAX_ANSWER_SCOPES", 9)
+    case = Scene()
+    known = [case.connect(f"User:{n}") for n in range(8)]
+    late = [case.connect(f"User:late-{n}") for n in range(4)]
+    assert [each.answer_scope for each in (*known, *late)] == [*range(1, 9), -1, -1, -1, -1]
+    assert (case.forgotten, len(case.scopes)) == (0, 12)
+    for each in (*known[:5], late[0]):
+        case.access.forget(each)
+        each.answer_scope = 0
+    open_ones = [*known[5:], *late[1:], case.connect("User:new")]
+    assert case.forgotten == 1
+    assert [each.answer_scope for each in open_ones] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_change_of_acls_reaches_the_open_connections_of_its_principal() -> None:
     case = Scene()
     own, other = case.connect("User:a"), case.connect("User:b")
