@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
-from kbroker.protocol.slices import emptying, paced
+from kbroker.protocol.slices import SHORT, emptying, paced
 
 API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1)
 
@@ -32,7 +32,8 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
         QuotaAlteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops])
         for entry in request.entries
     ]
-    with emptying(alterations):
+    long = [each.operations for each in paced(alterations) if len(each.operations) > SHORT]
+    with emptying(*long, alterations):
         results = await alter_client_quotas(ctx.broker, alterations, request.validate_only)
     entries = [_result(entity, why) for entity, why in results.items()]
     results.clear()
@@ -41,11 +42,12 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
 
 def refuse(request: AlterClientQuotasRequest, error: KafkaError, version: int) -> AlterClientQuotasResponse:
     """The request failed as a whole: every entity carries the error."""
-    entities = [_entity(entry) for entry in request.entries]
     return AlterClientQuotasResponse(
         entries=[
-            ResponseEntryData(error.code, error.message, [ResponseEntityData(*pair) for pair in entity])
-            for entity in paced(entities)
+            ResponseEntryData(
+                error.code, error.message, [ResponseEntityData(*pair) for pair in _entity(entry)]
+            )
+            for entry in paced(request.entries)
         ]
     )
 

@@ -35,7 +35,7 @@ async def handle(
     group_id = request.group_id
     async with empty_share_group(groups, group_id, create=True):
         failures = await _restarted(ctx, starts(ctx.broker, group_id, request.topics))
-        answers = [_answer(ctx, group_id, topic, failures) for topic in listed(ctx.broker, request)]
+        answers = [_answer(ctx, group_id, topic, failures) for topic in paced(listed(ctx.broker, request))]
         requested = altered(answers)
         await groups.run(group_id, lambda _: groups.shard.share_partitions(group_id, requested))
     return AlterShareGroupOffsetsResponse(responses=answers)

@@ -87,8 +87,9 @@ async def results_of(parts: Iterable[T | Callable[[], Coroutine[Any, Any, T]]]) 
     found: list[Any] = list(parts)
     late = [number for number, part in enumerate(paced(found)) if callable(part)]
     results = await in_groups(in_slices(found[number]()) for number in late)
-    for number, result in zip(late, results, strict=True):
+    for number, result in zip(paced(late), results, strict=True):
         found[number] = result
+    emptied(late, results)
     return found
 
 

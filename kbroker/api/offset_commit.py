@@ -19,7 +19,7 @@ from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kbroker.protocol.slices import Table, paced
+from kbroker.protocol.slices import SlicedList, Table, freed, paced
 
 API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_CACHE,))
 TOPIC_IDS_FROM = 10
@@ -76,6 +76,7 @@ async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest
     except KafkaError as error:
         answer = refuse(known_only, error, ctx.version)
     _merge(response, answer, ctx.version >= TOPIC_IDS_FROM)
+    freed(known)
     return response
 
 
@@ -90,7 +91,7 @@ def _known_topics(
     """The offsets to commit, with topic name and id; the others are answered in `response`."""
     catalogue = ctx.broker.catalogue
     by_id = ctx.version >= TOPIC_IDS_FROM
-    known = []
+    known = SlicedList()
     for topic in request.topics:
         found = catalogue.by_id(topic.topic_id) if by_id else catalogue.get(topic.name)
         if found is None:
@@ -98,7 +99,7 @@ def _known_topics(
             response.topics.append(failed_topic(topic, topic.partitions, code))
             continue
         count = len(found.partitions)
-        existing = [part for part in paced(topic.partitions) if 0 <= part.partition_index < count]
+        existing = SlicedList(part for part in topic.partitions if 0 <= part.partition_index < count)
         if len(existing) < len(topic.partitions):
             missing = [part for part in paced(topic.partitions) if not 0 <= part.partition_index < count]
             response.topics.append(failed_topic(topic, paced(missing), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

@@ -197,7 +197,8 @@ def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[Of
         else:
             topic.name = found.name
             known.append(topic)
-    group.topics = known
+    requested, group.topics = group.topics, known
+    freed(requested)
     return unknown
 
 

@@ -48,7 +48,7 @@ _OWN_REFERENCES: Final = _own_references()
 Python 3.14 on 2, since an argument is not counted."""
 
 
-_LIST_FIELDS: dict[type, tuple[str, ...]] = {}
+_LONG_FIELDS: dict[type, tuple[str, ...]] = {}
 
 Steps = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
@@ -318,10 +318,13 @@ class SlicedList(list[Any]):
 def release(message: Any) -> None:
     """Empty a message's lists in slices, unless they have other references: freeing a million
     objects takes time, too."""
-    for name in _list_fields(type(message)):
+    for name in _long_fields(type(message)):
         part = getattr(message, name)
         if part and sys.getrefcount(part) <= _OWN_REFERENCES:
-            _empty(part)
+            if isinstance(part, list):
+                _empty(part)
+            else:
+                release(part)
 
 
 def emptied(*collections: list[Any] | dict[Any, Any] | set[Any]) -> None:
@@ -360,20 +363,25 @@ def _empty(items: list[Any]) -> None:
         del items[-SHORT:]
         while chunk:
             item = chunk.pop()  # the last of several references to one item is its only one
-            if _list_fields(type(item)) and sys.getrefcount(item) < _OWN_REFERENCES:
+            if _long_fields(type(item)) and sys.getrefcount(item) < _OWN_REFERENCES:
                 release(item)
         item = None
         yield_slice()
 
 
-def _list_fields(kind: type) -> tuple[str, ...]:
-    known = _LIST_FIELDS.get(kind)
-    return _find_list_fields(kind) if known is None else known
+def _long_fields(kind: type) -> tuple[str, ...]:
+    known = _LONG_FIELDS.get(kind)
+    return _find_long_fields(kind) if known is None else known
 
 
-def _find_list_fields(kind: type) -> tuple[str, ...]:
-    """Fields of a struct that hold lists."""
+def _find_long_fields(kind: type) -> tuple[str, ...]:
+    """Fields of a struct that hold lists, or structs with such fields."""
     fields = kind.SCHEMA.fields if issubclass(kind, Struct) else ()
-    found = tuple(field.name for field in fields if field.wire.startswith("[]"))
-    _LIST_FIELDS[kind] = found
+    found = tuple(
+        field.name
+        for field in fields
+        if field.wire.startswith("[]")
+        or (field.wire == "struct" and field.item is not None and _long_fields(field.item))
+    )
+    _LONG_FIELDS[kind] = found
     return found

@@ -29,6 +29,12 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kbroker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
 from kbroker.protocol.messages.alter_configs import AlterableConfig as ReplacedConfig
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
 from kbroker.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -152,6 +158,25 @@ DEEP: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
         ApiKey.DESCRIBE_CONFIGS,
         lambda: DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
     ),
+    "quotas of one user": (
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        lambda: AlterClientQuotasRequest(
+            [
+                RequestEntryData(
+                    [RequestEntityData("user", "u")], [OpData(name, 1.0) for name in settings(400_000)]
+                )
+            ]
+        ),
+    ),
+    "entities whose quotas are altered": (
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        lambda: AlterClientQuotasRequest(
+            [
+                RequestEntryData([RequestEntityData("user", name)], [OpData("unknown", 1.0)])
+                for name in settings(250_000)
+            ]
+        ),
+    ),
     "a partition whose producers are described again and again": (
         ApiKey.DESCRIBE_PRODUCERS,
         lambda: DescribeProducersRequest([TopicRequest("n0", [0] * 1_500_000)]),
@@ -169,6 +194,11 @@ IN_VERSIONS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
         ApiKey.DELETE_TOPICS,
         1,
         lambda: DeleteTopicsRequest(topic_names=settings(400_000), timeout_ms=0),
+    ),
+    "a topic to delete, named again and again": (
+        ApiKey.DELETE_TOPICS,
+        1,
+        lambda: DeleteTopicsRequest(topic_names=["n0"] * 1_500_000, timeout_ms=1000),
     ),
     "topics of one transaction": (
         ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Any
 
-from kbroker.api.authorization.guard import Guard, Serve, changed, may, narrowed
+from kbroker.api.authorization.guard import Guard, Serve, changed, extend, may, narrowed
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.config import acls
@@ -53,7 +53,7 @@ def on_configs(module: ModuleType, operation: int, answered: str) -> Guard:
                 refused += getattr(module.refuse(narrowed_request, KafkaError(code), ctx.version), answered)
 
         def finish(response: Any) -> Any:
-            getattr(response, answered).extend(refused)
+            extend(getattr(response, answered), refused)
             return response
 
         rest = changed(request, "resources", allowed)

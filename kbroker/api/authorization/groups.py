@@ -17,6 +17,7 @@ from kbroker.api.authorization.guard import (
     Serve,
     changed,
     divided,
+    extend,
     may,
     may_all,
     on_each,
@@ -186,7 +187,7 @@ def guard_offset_delete(ctx: RequestContext, request: OffsetDeleteRequest, serve
 
     def finish(response: Any) -> Any:
         if not response.error_code:
-            response.topics += refused
+            extend(response.topics, refused)
         return response
 
     return then(serve(ctx, changed(request, "topics", allowed)), finish)
@@ -379,5 +380,5 @@ def guard_delete_share_group_offsets(
 
 def _with(answer: Any, refused: list[Any]) -> Any:
     if not answer.error_code:
-        answer.responses += refused
+        extend(answer.responses, refused)
     return answer

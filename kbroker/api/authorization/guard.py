@@ -14,7 +14,7 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import SlicedList, freed, paced
+from kbroker.protocol.slices import SlicedList, emptied, freed, paced
 
 T = TypeVar("T")
 Serve = Callable[[RequestContext, Any], Any]
@@ -140,12 +140,14 @@ def serve_rest(
     items_field, answered = fields
     allowed, refused = parts
     if not refused:
+        emptied(allowed)
         return serve(ctx, request)
     refusal = module.refuse(changed(request, items_field, refused), KafkaError(code), ctx.version)
+    emptied(refused)
     if not allowed:
         return refusal
     rest = changed(request, items_field, allowed)
-    finish = partial(_joined, answered, refusal)
+    finish = partial(_joined, answered, refusal, allowed)
     try:
         answer = serve(narrowed(ctx), rest)
     except KafkaError as error:
@@ -153,9 +155,16 @@ def serve_rest(
     return then(answer, finish, lambda error: module.refuse(rest, error, ctx.version))
 
 
-def _joined(field: str, refusal: Struct, answer: Struct) -> Struct:
-    getattr(answer, field).extend(getattr(refusal, field))
+def _joined(field: str, refusal: Struct, served: list[Any], answer: Struct) -> Struct:
+    extend(getattr(answer, field), getattr(refusal, field))
+    emptied(served)
     return answer
+
+
+def extend(answers: list[Any], more: list[Any]) -> None:
+    """Move further answers to the end of a list."""
+    answers += more
+    emptied(more)
 
 
 def changed(request: Struct, field: str, value: Any) -> Any:

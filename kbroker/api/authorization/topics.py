@@ -1,5 +1,7 @@
 """Guards of the APIs about topics that also hide topics."""
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +11,7 @@ from kbroker.api.authorization.guard import (
     Serve,
     changed,
     divided,
+    extend,
     may,
     may_all,
     narrowed,
@@ -45,7 +48,7 @@ from kbroker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import Names, Repeated, SlicedList, distinct, freed, paced
+from kbroker.protocol.slices import Names, Repeated, SlicedList, distinct, emptied, freed, paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -68,15 +71,18 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
             response.topics = visible(response.topics, lambda topic: topic.name not in hidden)
             return cached_answers(ctx, _with_operations(ctx, request, response))
         return serve(ctx, request)
-    refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
+    refused = _hidden_topics(ctx, request)
+    refused += _not_created(ctx, request)
     if not refused and not _asks_operations(request):
         return serve(ctx, request)
     left = _not_refused(request.topics or [], refused)
 
     def finish(response: MetadataResponse) -> Any:
         answer = _with_operations(ctx, request, response)
-        answer.topics += refused
-        return answer if refused or isinstance(found, Deferred) else cached_answers(ctx, answer)
+        if not refused and not isinstance(found, Deferred):
+            return cached_answers(ctx, answer)
+        extend(answer.topics, refused)
+        return answer
 
     rest = changed(request, "topics", left)
     if metadata.is_all(rest, ctx.version):  # version 0 means all by an empty list
@@ -94,10 +100,13 @@ def _not_refused(
     """The topics of a request that the client may see. Names beside ids are dropped: they were not
     checked, and without the refused ids the rest might be a request by name."""
     if any(topic.topic_id != ZERO_UUID for topic in topics):
-        gone = Names([ZERO_UUID, *(topic.topic_id for topic in paced(refused))])
-        return SlicedList(topic for topic in topics if topic.topic_id not in gone)
-    gone = Names(topic.name for topic in paced(refused))
-    return SlicedList(topic for topic in topics if topic.name not in gone)
+        gone = Names(chain((ZERO_UUID,), (topic.topic_id for topic in refused)))
+        left = SlicedList(topic for topic in topics if topic.topic_id not in gone)
+    else:
+        gone = Names(topic.name for topic in refused)
+        left = SlicedList(topic for topic in topics if topic.name not in gone)
+    gone.clear()
+    return left
 
 
 def _asks_operations(request: MetadataRequest) -> bool:
@@ -122,11 +131,14 @@ def _not_created(ctx: RequestContext, request: MetadataRequest) -> list[Metadata
     """Missing topics that the client may see but not create."""
     if may_all(ctx, acls.CREATE):
         return []
-    return [
+    missing = metadata.missing(ctx, request)
+    refused = [
         MetadataResponseTopic(REFUSED, name, is_internal=name in INTERNAL)
-        for name in paced(metadata.missing(ctx, request))
+        for name in paced(missing)
         if _sees(ctx, name) and not may(ctx, acls.CREATE, acls.TOPIC, name)
     ]
+    emptied(missing)
+    return refused
 
 
 def _with_operations(
@@ -202,7 +214,7 @@ def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve
                 result.topic_config_error_code = REFUSED
                 result.num_partitions = result.replication_factor = -1
                 result.configs = []
-        response.topics += refusal.topics
+        extend(response.topics, refusal.topics)
         return response
 
     return then(serve(ctx, changed(request, "topics", allowed)), finish)
@@ -228,7 +240,8 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
         return serve(ctx, request)
 
     def finish(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
-        response.responses += refused
+        extend(response.responses, refused)
+        freed(kept)
         return response
 
     rest = replace(request, topics=kept, topic_names=[])
@@ -242,7 +255,8 @@ def _may_see_deletion(ctx: RequestContext, name: str, by_name: bool) -> bool:
     return name not in ctx.broker.catalogue.topics or may(ctx, acls.DELETE, acls.TOPIC, name)
 
 
-def _named_once(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
+def _named_once(request: DeleteTopicsRequest) -> Iterator[DeleteTopicState]:
     """Topics by name and by id; duplicates stay, because they have their own error."""
-    named = [DeleteTopicState(name) for name in request.topic_names]
-    return [*named, *request.topics]
+    for name in request.topic_names:
+        yield DeleteTopicState(name)
+    yield from request.topics

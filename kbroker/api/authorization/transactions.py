@@ -8,6 +8,7 @@ from kbroker.api.authorization.guard import (
     Serve,
     changed,
     divided,
+    extend,
     may,
     may_all,
     narrowed,
@@ -31,7 +32,7 @@ from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kbroker.protocol.slices import Names, paced
+from kbroker.protocol.slices import Names, emptied, paced
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 COORDINATED = {0: acls.GROUP, 1: acls.TRANSACTIONAL_ID}
@@ -153,7 +154,8 @@ def guard_find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest,
         return refusal
 
     def finish(response: Any) -> Any:
-        response.coordinators += refusal.coordinators
+        extend(response.coordinators, refusal.coordinators)
+        emptied(allowed)
         return response
 
     return then(serve(narrowed(ctx), changed(request, "coordinator_keys", allowed)), finish)

@@ -23,12 +23,12 @@ from kbroker.control.broker import Broker
 from kbroker.control.images import quota_image
 from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import Table, paced
+from kbroker.protocol.slices import Table, distinct, paced
 
 ENTITIES_AT_ONCE: Final = 256
 """Maximum of entities in one image: a network process applies it in a millisecond or two, between
 requests."""
-Operations = Sequence[tuple[str, float | None]]
+Operations = list[tuple[str, float | None]]
 """(key, new value), None to remove."""
 
 
@@ -54,8 +54,7 @@ async def alter_client_quotas(
         size = 0
         for alteration in paced(alterations):
             entity = alteration.entity
-            keys = [key for key, _ in alteration.operations]
-            if entity in results or len(set(keys)) < len(keys):
+            if entity in results or _changes_a_key_twice(alteration.operations):
                 results[entity] = f"Ignoring duplicate entity {_shown(entity)}"
                 continue
             try:
@@ -71,6 +70,10 @@ async def alter_client_quotas(
         if changes:
             await _apply(broker, changes)
         return results
+
+
+def _changes_a_key_twice(operations: Operations) -> bool:
+    return sum(1 for _ in distinct(key for key, _ in operations)) < len(operations)
 
 
 def _check_size(size: int, results: Table[Entity, str | None]) -> None:
@@ -101,7 +104,7 @@ def _checked(
             raise QuotaError(f"{name} is not a valid IP or resolvable host.")
     current = broker.quotas.quotas.get(entity, {})
     changed: dict[str, float | None] = {}
-    for key, value in alteration.operations:
+    for key, value in paced(alteration.operations):
         if value is not None:
             check_value(keys, key, value)
         if current.get(key) != value:

@@ -29,7 +29,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import emptied, is_sliced, paced, release
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,10 @@ class OutcomeWriter:
                 self._replay_in_transaction(partition.index, outcome, producer[0])
         if outcome.then is not None:
             outcome.then(code)
-        elif failure is not None:
+        emptied(outcome.records)
+        if outcome.then is None and failure is not None:
+            if is_sliced():
+                release(outcome.response)
             raise KafkaError(code) from failure
 
     def _stored(

@@ -17,7 +17,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kbroker.protocol.messages.list_groups import ListedGroup
-from kbroker.protocol.slices import in_order, paced
+from kbroker.protocol.slices import Names, in_order, paced
 
 _id_hash = attrgetter("id_hash")
 NOT_FOUND_IS_AN_ERROR_FROM = 6
@@ -70,8 +70,8 @@ def list_groups(
     In Kafka's order, on which test suites rely: by partition of the groups' topic, each with its
     own map. partitions: their number.
     """
-    state_filter = {state.strip().lower() for state in states}
-    type_filter = {name.strip().lower() for name in types}
+    state_filter = Names(state.strip().lower() for state in states)
+    type_filter = Names(name.strip().lower() for name in types)
     by_partition: dict[int, list[Group]] = {}
     for group in paced(list(table.groups.values())):
         by_partition.setdefault(positive(group.id_hash) % partitions, []).append(group)
@@ -80,13 +80,16 @@ def list_groups(
         for partition in concurrent_map_order(range(partitions), _partition_hash)
         for group in timeline_order(by_partition.get(partition, ()), _id_hash, in_order)
     )
-    return [
+    found = [
         listed(group)
         for group in paced(ordered)
         if group is not None
         and (not state_filter or group.state_name.lower() in state_filter)
         and (not type_filter or group.TYPE in type_filter)
     ]
+    state_filter.clear()
+    type_filter.clear()
+    return found
 
 
 def _partition_hash(partition: int) -> int:
