@@ -20,7 +20,7 @@ from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kbroker.protocol.slices import Table, paced
+from kbroker.protocol.slices import SlicedList, Table, freed, paced
 
 API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5)
 LOADING_FROM = 2
@@ -50,6 +50,7 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
     except KafkaError as error:
         answer = refuse(known_only, error, ctx.version)
     _merge(response, answer)
+    freed(known)
     return response
 
 
@@ -118,11 +119,11 @@ def _known_topics(
 ) -> tuple[list[TxnOffsetCommitRequestTopic], TxnOffsetCommitResponse]:
     """The offsets to commit, and the answer with the refused ones."""
     response = TxnOffsetCommitResponse()
-    known = []
+    known = SlicedList()
     for topic in request.topics:
         found = ctx.broker.catalogue.get(topic.name)
         count = 0 if found is None else len(found.partitions)
-        there = [part for part in topic.partitions if 0 <= part.partition_index < count]
+        there = SlicedList(part for part in topic.partitions if 0 <= part.partition_index < count)
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
         missing = [

@@ -32,6 +32,11 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kbroker.protocol.schema import Struct
 from tests.api.in_process import client_request
 from tests.callbacks import LongestCallback, Tries
@@ -64,6 +69,17 @@ REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
     "types of groups": (ApiKey.LIST_GROUPS, 5, lambda: ListGroupsRequest([], names(600_000))),
     "offsets that are too many for the log": (ApiKey.OFFSET_COMMIT, 2, lambda: commits(known=True)),
     "offsets of some unknown topics": (ApiKey.OFFSET_COMMIT, 2, lambda: commits(known=False)),
+    "offsets of an unknown transaction": (
+        ApiKey.TXN_OFFSET_COMMIT,
+        0,
+        lambda: TxnOffsetCommitRequest(
+            "x",
+            "g",
+            1,
+            0,
+            topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])] * 150_000,
+        ),
+    ),
     "ids whose offsets are fetched": (
         ApiKey.OFFSET_FETCH,
         10,
