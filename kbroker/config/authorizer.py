@@ -7,7 +7,7 @@ denied to all clients, or allowed to all with allow.everyone.if.no.acl.found.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from kbroker.config import acls, client_network
 from kbroker.config.acls import Acl
@@ -16,6 +16,7 @@ from kbroker.config.principals import EVERYBODY
 from kbroker.config.setting import ConfigError
 from kbroker.protocol.slices import paced
 
+K = TypeVar("K", str, int)
 CLASS_SETTING: Final = "authorizer.class.name"
 SOME_RESOURCE: Final = "hardcode"
 """The name of any resource, as in Kafka's Authorizer.authorizeByResourceType."""
@@ -56,6 +57,7 @@ class Authorizer:
         self._prefixed: dict[tuple[int, str], ByPrincipal] = {}
         self._lengths: dict[int, dict[int, int]] = {}  # resource type -> length of a prefix -> prefixes
         self._hosts: dict[str, int] = {}
+        self._denials: dict[str, int] = {}  # principal -> ACLs that deny
         self.add(entries)
 
     @classmethod
@@ -84,6 +86,8 @@ class Authorizer:
                 lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
             table.setdefault(key, {}).setdefault(acl.principal, {})[acl] = host
             self._hosts[host] = self._hosts.get(host, 0) + 1
+            if acl.permission == acls.DENY:
+                self._denials[acl.principal] = self._denials.get(acl.principal, 0) + 1
 
     def remove(self, entries: Iterable[Acl]) -> None:
         """Drop ACLs; those that are not there are passed over."""
@@ -100,13 +104,10 @@ class Authorizer:
             if not table[key]:
                 del table[key]
                 if not literal:
-                    lengths = self._lengths[acl.resource_type]
-                    lengths[len(acl.resource_name)] -= 1
-                    if not lengths[len(acl.resource_name)]:
-                        del lengths[len(acl.resource_name)]
-            self._hosts[host] -= 1
-            if not self._hosts[host]:
-                del self._hosts[host]
+                    _count_down(self._lengths[acl.resource_type], len(acl.resource_name))
+            _count_down(self._hosts, host)
+            if acl.permission == acls.DENY:
+                _count_down(self._denials, acl.principal)
 
     # --- questions ------------------------------------------------------------------------------------
 
@@ -168,24 +169,30 @@ class Authorizer:
         """Whether a client may do an operation to any resource of a type at all."""
         if self.allows(principal, host, operation, kind, SOME_RESOURCE):
             return True
-        denied: set[tuple[int, str]] = set()
-        allowed: set[tuple[int, str]] = set()
-        for acl, its_host in paced(list(_of(principal, self._principals))):
-            if acl.resource_type != kind or its_host not in (host, acls.WILDCARD):
-                continue
-            if acl.operation not in (operation, acls.ALL):
-                continue
-            pattern = acl.pattern_type, acl.resource_name
-            if acl.permission == acls.DENY and pattern == (acls.LITERAL, acls.WILDCARD):
-                return False
-            (denied if acl.permission == acls.DENY else allowed).add(pattern)
-        if (acls.LITERAL, acls.WILDCARD) in allowed:
-            return True
+        groups = [self._principals.get(each, NO_ACLS) for each in {principal, EVERYBODY}]
+        own = [(group, list(group)) for group in groups]
+
+        def patterns(permission: int) -> Iterator[tuple[int, str]]:
+            for group, entries in own:
+                for acl in paced(entries):
+                    if (
+                        acl.resource_type == kind
+                        and acl.permission == permission
+                        and acl.operation in (operation, acls.ALL)
+                        and group.get(acl, "") in (host, acls.WILDCARD)  # it may be gone meanwhile
+                    ):
+                        yield acl.pattern_type, acl.resource_name
+
+        everything = acls.LITERAL, acls.WILDCARD
+        some_denied = principal in self._denials or EVERYBODY in self._denials
+        denied = set(patterns(acls.DENY)) if some_denied else set()
+        if everything in denied:
+            return False
         lengths = {len(name) for pattern_type, name in denied if pattern_type == acls.PREFIXED}
-        for pattern in paced(allowed):
+        for pattern in patterns(acls.ALLOW):
             prefixes = ((acls.PREFIXED, pattern[1][:length]) for length in lengths)
             literally = pattern[0] == acls.LITERAL and pattern in denied
-            if not literally and not any(prefix in denied for prefix in prefixes):
+            if pattern == everything or not (literally or any(prefix in denied for prefix in prefixes)):
                 return True
         return False
 
@@ -209,6 +216,12 @@ def _rules(principal: str, group: ByPrincipal) -> Rules:
     if principal not in group and EVERYBODY not in group:
         return OF_OTHERS
     return tuple([(host, acl.operation, acl.permission) for acl, host in _of(principal, group)])
+
+
+def _count_down(counts: dict[K, int], key: K) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _drop(group: ByPrincipal, acl: Acl) -> None:

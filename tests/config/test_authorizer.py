@@ -283,3 +283,26 @@ def test_nothing_is_kept_of_removed_acls() -> None:
     one = Authorizer(entries=entries)
     one.remove(entries)
     assert vars(one) == vars(Authorizer()) | {"_lengths": {acls.TOPIC: {}}}
+
+
+@pytest.mark.parametrize("who", ["User:x", "User:*"])
+def test_a_permission_for_any_resource_is_found_without_a_look_at_all_acls(who: str) -> None:
+    """A login took 70 ms when its principal, or everybody, had 50,000 ACLs."""
+
+    class Counted(dict[Acl, str]):
+        looked_up = 0
+
+        def get(self, *args: Any) -> Any:
+            self.looked_up += 1
+            return super().get(*args)
+
+    entries = [Acl(acls.TOPIC, f"t{n}", acls.LITERAL, who, "*", acls.WRITE, acls.ALLOW) for n in range(100)]
+    denied = Acl(acls.TOPIC, "t0", acls.LITERAL, "User:y", "*", acls.WRITE, acls.DENY)
+    authorizer = Authorizer(entries=[*entries, denied])
+    own = authorizer._principals[who] = Counted(authorizer._principals[who])
+    assert authorizer.allows_some("User:x", None, acls.WRITE, acls.TOPIC)
+    assert own.looked_up == 1
+    authorizer.remove(entries)
+    assert not authorizer.allows_some("User:x", None, acls.WRITE, acls.TOPIC)
+    authorizer.remove([denied])
+    assert authorizer._denials == {}

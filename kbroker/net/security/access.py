@@ -6,6 +6,7 @@ where ACLs name it), and again when its ACLs or the topics change. Without an au
 do not exist: the row has ACCESS 0.
 """
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -27,9 +28,26 @@ from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.audit import Audit
 from kbroker.net.security.grant import Grant, Who, named_topics
 from kbroker.net.topics import Topics
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Names, paced
 
 MAX_ANSWER_SCOPES: Final = 1 << 13
+
+
+def _difference(authorizer: Authorizer, entries: Sequence[Acl]) -> tuple[list[Acl], list[Acl]]:
+    """The ACLs to add to an authorizer, and those to remove, so that it has just these."""
+    kept = Names(entries)
+    removed = [acl for acl in paced(list(authorizer.acls)) if acl not in kept]
+    kept.clear()
+    return [acl for acl in paced(entries) if acl not in authorizer.acls], removed
+
+
+def _apply(authorizer: Authorizer, added: Iterable[Acl], removed: Iterable[Acl]) -> None:
+    """Change an authorizer in slices. In this order nothing is allowed meanwhile that is allowed
+    neither before nor after, and nothing is refused that is allowed before and after."""
+    for permission in acls.DENY, acls.ALLOW:
+        authorizer.add(acl for acl in paced(added) if acl.permission == permission)
+    for permission in acls.ALLOW, acls.DENY:
+        authorizer.remove(acl for acl in paced(removed) if acl.permission == permission)
 
 
 class Process(Protocol):
@@ -129,19 +147,18 @@ class Access:
 
     def change(self, delta: AclDelta | None, full: bool) -> None:
         """Apply the ACLs of control's image; they apply to open connections at once. In slices:
-        clients may log in meanwhile, and get the new permissions."""
+        clients may log in meanwhile, and get permissions that were in force, or will be."""
         authorizer = self._authorizer
         if authorizer is None or delta is None:
             return
+        added: Sequence[Acl] = delta.added
+        removed: Sequence[Acl] = delta.removed
         if full:
-            authorizer.remove(list(authorizer.acls))
-        authorizer.add(delta.added)
-        authorizer.remove(delta.removed)
-        changed: dict[str, list[Acl]] = {}
-        for acl in (*delta.added, *delta.removed):
-            changed.setdefault("" if authorizer.allow_if_none else acl.principal, []).append(acl)
-        topics = {who: named_topics(self._topics.rows, some) for who, some in changed.items()}
-        for grant in paced(list(self._grants.values())):
+            added, removed = _difference(authorizer, added)
+        _apply(authorizer, added, removed)
+        grants = list(self._grants.values())
+        topics = {} if full else self._changed_topics(authorizer, grants, (*added, *removed))
+        for grant in paced(grants):
             if full:
                 grant.fill(self._topics.rows, self._topics.capacity)
                 continue
@@ -154,6 +171,17 @@ class Access:
                     self.know(connection)
                 elif connection.access is not None:
                     connection.access[0][AccessRow.ID] = 0
+
+    def _changed_topics(
+        self, authorizer: Authorizer, grants: list[Grant], changed: Iterable[Acl]
+    ) -> dict[str, Collection[str]]:
+        """The topics that changed ACLs name, by the principal of a grant, or "" for all."""
+        named: dict[str, list[Acl]] = {grant.who[0]: [] for grant in paced(grants)}
+        named[EVERYBODY], named[""] = [], []
+        for acl in paced(changed):
+            if (some := named.get("" if authorizer.allow_if_none else acl.principal)) is not None:
+                some.append(acl)
+        return {who: named_topics(self._topics.rows, some) for who, some in paced(named.items()) if some}
 
     def _on_row(self, row: int, name: str) -> None:
         for grant in self._grants.values():

@@ -75,7 +75,7 @@ def named_topics(rows: Mapping[str, int], changed: Iterable[Acl]) -> Collection[
     """The topics that some ACLs name, by their names, by prefixes, or all."""
     names: set[str] = set()
     prefixes: set[str] = set()
-    for acl in changed:
+    for acl in paced(changed):
         if acl.resource_type == acls.TOPIC:
             literal = acl.pattern_type == acls.LITERAL
             (names if literal and acl.resource_name != acls.WILDCARD else prefixes).add(acl.resource_name)
@@ -83,4 +83,4 @@ def named_topics(rows: Mapping[str, int], changed: Iterable[Acl]) -> Collection[
         return list(rows)
     for length in {len(prefix) for prefix in prefixes}:
         names.update(name for name in paced(list(rows)) if name[:length] in prefixes)
-    return [name for name in names if name in rows]
+    return [name for name in paced(names) if name in rows]

@@ -2,90 +2,17 @@
 ACLs."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from itertools import product
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 
 from kbroker.config import acls
-from kbroker.config.acls import Acl
-from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.messages import AclDelta
 from kbroker.net.rows import Access as AccessRow
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import May
 from kbroker.net.security import access as module
-from kbroker.net.security.access import Access
 from kbroker.net.security.grant import BITS, Grant
-from kbroker.protocol import slices
-from kbroker.protocol.slices import Work
-
-SETTINGS = {
-    "log.dirs": "/d",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:root",
-    "kbroker.audit.log.dir": "/audit",
-}
-ARENA = b"mine-other"
-
-
-class Scene:
-    """A network process with a topic "t" in row 0, and its connections."""
-
-    def __init__(self, **settings: str) -> None:
-        self.rows = ConnectionRow.table(32)
-        self.scopes: list[tuple[int, int]] = []
-        self.forgotten = 0
-        self.cleared: list[int] = []
-        self.connections: dict[int, Any] = {}
-        self.topics = SimpleNamespace(rows={"t": 0}, capacity=8, name_at=lambda number: "tuv"[number])
-        process: Any = SimpleNamespace(
-            tables=SimpleNamespace(connections=self.rows, arena_bytes=np.frombuffer(ARENA, np.uint8)),
-            topics=self.topics,
-            connections=self.connections,
-            forwarding=SimpleNamespace(know=self._know, forget_answers=self._forget_answers),
-            checks=SimpleNamespace(),
-            answers=SimpleNamespace(clear_busy=self.cleared.append),
-        )
-        self.access = Access(process, BrokerConfig({**SETTINGS, **settings}))
-        self.refusals: list[tuple[Any, ...]] = []
-        self.access.audit.refused = lambda *each: self.refusals.append(each[1:])  # type: ignore[method-assign]
-
-    def _know(self, connection: Any) -> None:
-        self.scopes.append((connection.row, connection.answer_scope))
-
-    def _forget_answers(self) -> None:
-        self.forgotten += 1
-
-    @property
-    def grants(self) -> dict[tuple[str, str | None], Grant]:
-        return self.access._grants
-
-    def connect(self, principal: str, host: str = "10.0.0.1") -> Any:
-        row = len(self.connections) + 1
-        made = SimpleNamespace(
-            row=row, principal=principal, accepted=SimpleNamespace(host=host), grant=None, access=None,
-            answer_scope=0,
-        )  # fmt: skip
-        self.connections[row] = made
-        self.access.know(made)
-        return made
-
-    def change(self, *added: Acl, removed: tuple[Acl, ...] = (), full: bool = False) -> None:
-        self.access.change(AclDelta(added, removed), full)
-
-
-def acl(
-    principal: str, operation: int = acls.WRITE, name: str = "t", kind: int = acls.TOPIC, host: str = "*"
-) -> Acl:
-    return Acl(kind, name, acls.LITERAL, principal, host, operation, acls.ALLOW)
-
-
-def bits(connection: Any, row: int = 0) -> int:
-    return int(connection.grant.bits[row])
+from tests.net.security.access_scene import Scene, acl, bits
 
 
 def test_connections_of_a_principal_share_a_grant_until_the_last_one_closes() -> None:
@@ -301,47 +228,6 @@ def test_a_change_computes_only_the_topics_and_principals_that_it_names(
     case.change(removed=(acl("User:a", name="t2"),))
     assert computed == [("User:a", "t2")]
     assert bits(one, 2) == May.READ | May.DESCRIBE
-
-
-def test_other_clients_are_served_while_an_acl_for_everybody_changes_all_principals(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each of thousands of topics for each of many principals, in one callback."""
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
-    case = Scene()
-    case.topics.rows = {f"t{number}": number for number in range(100)}
-    case.topics.capacity = 100
-    open_ones = [case.connect(f"User:{number}") for number in range(24)]
-    for change, computed in (
-        (partial(case.change, acl("User:*", name="t5")), 24),
-        (partial(case.change, acl("User:*", name="t")._replace(pattern_type=acls.PREFIXED)), 24 * 100),
-        (partial(case.change, removed=(acl("User:*", name="t5"),)), 24),
-    ):
-        work = Work(change)
-        while not work.done:
-            work.run_slice()
-            late = case.connect(f"User:late-{work.slices}")
-            case.access.forget(late)
-            del case.connections[late.row]
-        assert work.slices > computed // slices.CHECK_EVERY
-        assert all(bits(client, 5) == May.WRITE | May.DESCRIBE for client in open_ones)
-
-
-def test_a_client_that_logs_in_while_acls_change_has_the_new_permissions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
-    case = Scene()
-    for number in range(20):
-        case.connect(f"User:{number}")
-    case.change(acl("User:*"))
-    work = Work(partial(case.change, removed=(acl("User:*"),)))
-    work.run_slice()
-    assert not work.done
-    assert bits(case.connect("User:late")) == 0
-    while not work.done:
-        work.run_slice()
-    assert [bits(each) for each in case.connections.values()] == [0] * 21
 
 
 @pytest.mark.parametrize("everyone", ["true", "false"])
