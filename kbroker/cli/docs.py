@@ -11,6 +11,7 @@ import typer.main
 
 from kbroker.cli.commands import application
 from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.help_text import argument_name
 from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
 
@@ -159,8 +160,7 @@ def _judge_table() -> Iterator[str]:
 
 def _metavar(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        name = str(parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs < 0 else "")
-        return name if parameter.required or name.startswith("[") else f"[{name}]"
+        return argument_name(parameter)
     if parameter.metavar:
         return str(parameter.metavar)
     if _choices(parameter):

@@ -4,6 +4,7 @@ Typer joins the lines of the first paragraph, but keeps the line breaks of the o
 """
 
 import inspect
+from typing import Any
 
 import typer
 
@@ -21,3 +22,9 @@ def flow(app: typer.Typer) -> None:
 def flowed(text: str) -> str:
     """One line for each paragraph."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def argument_name(argument: Any) -> str:
+    """An argument as a usage line has it: TOPIC, [FILE], TOPIC..."""
+    name = str(argument.metavar or argument.name.upper()) + ("..." if argument.nargs < 0 else "")
+    return name if argument.required or name.startswith("[") else f"[{name}]"

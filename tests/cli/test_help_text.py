@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,20 @@ def test_every_option_has_a_meaning_and_a_number_its_unit(path: str) -> None:
     floats = [one for one in options if one.type.name.startswith("float")]
     without = [one.opts[0] for one in floats if not one.metavar]
     assert [name for name in without if name not in PLAIN_NUMBERS] == []
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_arguments_have_the_same_names_in_the_help_as_on_the_page(path: str) -> None:
+    name = max((name for name in PROGRAMS if path.startswith(name)), key=len)
+    asked = CliRunner(env={"COLUMNS": "200"}).invoke(
+        PROGRAMS[name], [*path.removeprefix(name).split(), "--help"]
+    )
+    (line,) = [line.strip() for line in asked.output.splitlines() if line.strip().startswith("Usage: ")]
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    usages = [shown.strip() for shown in page.splitlines() if shown.startswith(f"    {path} [OPTIONS]")]
+    assert len(usages) == 1
+    assert usages[0].endswith(line.partition(" [OPTIONS]")[2])
+    assert "{" not in line
 
 
 @pytest.mark.parametrize("path", ALL)

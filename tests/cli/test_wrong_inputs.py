@@ -84,7 +84,7 @@ WITHOUT_BROKER = [
     ("configs describe broker 1 --default", 2, "without a name"),
     ("configs describe broker one", 2, "expected a broker id"),
     ("configs describe broker-logger one", 2, "expected a broker id"),
-    ("configs describe planet mars", 2, "'entity': 'planet' is not one of 'topic', 'broker'"),
+    ("configs describe planet mars", 2, "'ENTITY': 'planet' is not one of 'topic', 'broker'"),
     ("produce t -X bootstrap.servers=h:1", 2, "name the broker by -b HOST:PORT"),
     ("consume t -X metadata.broker.list=h:1", 2, "name the broker by -b HOST:PORT"),
     ("configs alter topic t", 2, "nothing to alter"),
