@@ -33,6 +33,11 @@ PARSER: Final = "cryptography.x509"
 """Reads certificates. Its import takes a tenth of a second."""
 
 
+def _of_tls(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings by which TLS contexts are made. Others change often, and one at the first start."""
+    return {name: value for name, value in settings.items() if "ssl." in name}
+
+
 class TlsListeners:
     """Runs in: network. Owner: the process."""
 
@@ -52,7 +57,7 @@ class TlsListeners:
     def change(self, settings: Mapping[str, str]) -> None:
         """Called when dynamic broker settings have changed: connections use the new keys, once they
         are loaded."""
-        if not self._contexts or dict(settings) == {**self._config.cluster, **self._config.own}:
+        if not self._contexts or _of_tls(settings) == _of_tls({**self._config.cluster, **self._config.own}):
             return
         try:
             self._config = self._config.with_dynamic(cluster={}, own=settings)

@@ -85,6 +85,18 @@ def test_new_settings_are_taken_by_the_same_rule(tmp_path: Path) -> None:
     assert listeners._contexts["SSL"].context is not before
 
 
+def test_a_setting_of_another_subject_loads_no_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first start sets min.insync.replicas."""
+    caplog.set_level("INFO")
+    listeners = TlsListeners(config_of(put(tmp_path / "k.pem", "k")))
+    before = listeners._contexts["SSL"].context
+    change(listeners, {"min.insync.replicas": "1"})
+    assert listeners._contexts["SSL"].context is before
+    assert caplog.text == ""
+
+
 def test_every_entry_of_a_store_is_renewed_and_their_number_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
