@@ -104,7 +104,8 @@ ALERTS = (
           f"delta(kbroker_group_lag_sum[15m]) > 0 and kbroker_group_lag_sum > 10000 and {_IN_USE}",
           "15m", 1080,
           "The lag of a group grows.",
-          "`kbroker groups describe GROUP` shows members and lag: add members, or find the slow one."),
+          "`kbroker groups describe GROUP`, or `kbroker share-groups describe GROUP`, shows members and lag: "
+          "add members, or find the slow one."),
     Alert("KbrokerLeavesCache",
           f"kbroker_group_cache_seconds < 900 and {_IN_USE}",
           "5m", 330,
