@@ -186,12 +186,14 @@ def prune(
     yes: Yes = False,
 ) -> None:
     """Remove old backups, and the files that no other backup needs."""
+    agreed = None
     if not yes:  # it waits without the lock: a backup may run meanwhile
         _, points = _open(backups, Purpose.LIST)
-        old = points[:-keep]
-        confirm(f"Remove {counted(len(old), 'backup')} of {len(points)} in {backups}?", yes)
+        agreed = len(points[:-keep])
+        if agreed:  # else only files of backups that were interrupted
+            confirm(f"Remove {counted(agreed, 'backup')} of {len(points)} in {backups}?", yes)
     repository, points = _open(backups, Purpose.PRUNE)
-    old = points[:-keep]
+    old = points[:-keep][:agreed]
     gone = repository.drop(old)
     removed = f"{counted(len(old), 'backup')} and {counted(gone, 'file')} removed"
     say(f"{removed}, {counted(len(points) - len(old), 'backup')} left")

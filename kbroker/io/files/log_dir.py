@@ -53,7 +53,7 @@ class LogDir:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(fd)
-            raise LogDirInUse(f"{self.path} is in use by another broker") from error
+            raise LogDirInUse(f"{self.path} is in use by another broker: stop that one first") from error
         except BaseException:
             os.close(fd)
             raise

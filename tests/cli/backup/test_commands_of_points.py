@@ -115,6 +115,32 @@ def test_pruning_without_a_yes_asks_for_one_and_locks_nothing_meanwhile(
     assert (case.times, case.purposes) == ([1000, 2000, 3000], [Purpose.LIST])
 
 
+def test_pruning_without_old_points_asks_nothing_and_keeps_them_all(
+    case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    commands.prune(PLACE, 3)
+    assert capsys.readouterr().err == "0 backups and 0 files removed, 3 backups left\n"
+    assert (case.times, case.purposes) == ([1000, 2000, 3000], [Purpose.LIST, Purpose.PRUNE])
+
+
+def test_pruning_removes_only_as_many_as_the_question_named(
+    case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup may end while the question waits."""
+    whole = commands._open
+
+    def opened(place: str, purpose: Purpose) -> Any:
+        repository, points = whole(place, purpose)
+        return repository, points[:2] if purpose is Purpose.LIST else points
+
+    monkeypatch.setattr(commands, "_open", opened)
+    monkeypatch.setattr(commands, "confirm", lambda *_: None)
+    commands.prune(PLACE, 1)
+    assert case.times == [2000, 3000]
+    assert capsys.readouterr().err == "1 backup and 1 file removed, 2 backups left\n"
+
+
 def test_each_damaged_file_is_named_once(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     commands.verify(PLACE)
     assert capsys.readouterr().err == "intact: 3 backups\n"

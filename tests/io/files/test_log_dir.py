@@ -35,7 +35,7 @@ def test_two_brokers_never_share_a_folder(tmp_path: Path) -> None:
     log_dir.lock()
     assert not other_process_locks(tmp_path / "d", "flock")
     assert not other_process_locks(tmp_path / "d", "posix")
-    with pytest.raises(LogDirInUse, match="in use by another broker"):
+    with pytest.raises(LogDirInUse, match="in use by another broker: stop that one first"):
         LogDir(str(tmp_path / "d")).lock()
     log_dir.unlock()
     assert other_process_locks(tmp_path / "d", "flock")
