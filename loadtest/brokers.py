@@ -22,6 +22,8 @@ from loadtest.settings import WrongSetting
 
 PATIENCE_S = 180.0  # a JVM that starts beside a busy machine may take minutes
 API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"load")
+MAX_ANSWER_BYTES = 1 << 20
+"""Far more than the answer has; text of another program is a larger number."""
 
 
 class NoBroker(RuntimeError):
@@ -186,7 +188,8 @@ def check_target(target: str) -> str:
     try:
         with socket.create_connection((host, port), timeout=5) as link:
             link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)
-            if len(link.recv(4)) != 4:
+            size = link.recv(4)
+            if len(size) != 4 or not 0 < int.from_bytes(size) <= MAX_ANSWER_BYTES:
                 raise NoBroker(f"{target} does not speak the Kafka protocol")
     except OSError as failure:
         raise NoBroker(f"no broker at {target}: {failure.strerror or failure}") from failure

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from loadtest.brokers import NoBroker, OwnBroker, reached
 from loadtest.conductor import Conductor, LoadFailed, describe, say
@@ -270,8 +270,11 @@ def _explained(failure: Exception) -> int:
     """Print the reason; returns the exit code."""
     if isinstance(failure, WrongSetting):
         code, reason = WRONG_USE, str(failure)
-    elif isinstance(failure, NoBroker | LoadFailed | KafkaException):
+    elif isinstance(failure, NoBroker | LoadFailed):
         code, reason = NO_BROKER, str(failure)
+    elif isinstance(failure, KafkaException):
+        error = failure.args[0]
+        code, reason = NO_BROKER, error.str() if isinstance(error, KafkaError) else str(error)
     elif isinstance(failure, OSError):
         file = f"{failure.filename}: " if failure.filename else ""
         code, reason = FAILED, f"{file}{failure.strerror or failure}"
@@ -304,6 +307,7 @@ def _whole_run(
     if folder.exists() and any(folder.iterdir()):
         print(f"kbroker loadtest: {folder} exists and is not empty", file=sys.stderr)
         return WRONG_USE
+    bootstrap = None if target is None else reached(target, command_config, judge or live)
     folder.mkdir(parents=True, exist_ok=True)
     faults = plan(settings.seed, settings.seconds, kinds, kind.value if target is None else "remote")
     say(first_line(settings, len(faults)))
@@ -316,9 +320,7 @@ def _whole_run(
         signal.SIGTERM, signal.default_int_handler
     )  # as Ctrl-C: stops everything that was started here
     try:
-        if target is not None:
-            bootstrap = reached(target, command_config, judge or live)
-        else:
+        if bootstrap is None:
             disk_bytes = int(settings.rate * settings.record_bytes[1] * settings.seconds * 4) + (2 << 30)
             broker = OwnBroker(folder / "broker", kind.value, disk_bytes, kinds)
             for name, reason in broker.missing.items():

@@ -1,9 +1,14 @@
 """The command line of the load test: what is wrong is one line, before anything is started."""
 
+import socket
+import threading
+from pathlib import Path
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from typer.testing import CliRunner, Result
 
-from loadtest.cli import DEFAULT, app, first_line
+from loadtest.cli import DEFAULT, _code_of, app, first_line
 from loadtest.faults.schedule import KINDS
 
 
@@ -28,6 +33,42 @@ def test_a_wrong_option_is_one_line_and_code_64(arguments: tuple[str, ...], text
     (line,) = done.stderr.splitlines()
     assert line.startswith("kbroker loadtest: ")
     assert text in line
+
+
+@pytest.mark.parametrize("banner", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_a_target_that_is_no_broker_ends_a_run_before_it_makes_a_folder(
+    tmp_path: Path, banner: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(banner)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        target = f"127.0.0.1:{server.getsockname()[1]}"
+        done = run("run", "--target", target, "--folder", str(tmp_path / "run"))
+        thread.join()
+    assert (done.exit_code, done.stdout) == (69, "")
+    assert done.stderr == f"kbroker loadtest: {target} does not speak the Kafka protocol\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_of_settings_that_is_missing_ends_a_run_before_it_makes_a_folder(tmp_path: Path) -> None:
+    missing, folder = str(tmp_path / "missing"), tmp_path / "run"
+    done = run("run", "--target", "127.0.0.1:1", "--command-config", missing, "--folder", str(folder))
+    assert (done.exit_code, done.stdout, folder.exists()) == (64, "", False)
+
+
+def test_an_error_of_the_client_library_is_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer of the controller"))
+
+    assert _code_of(fails) == 69
+    assert capsys.readouterr().err == "kbroker loadtest: no answer of the controller\n"
 
 
 def test_a_measurement_has_a_pair_of_turns_at_least() -> None:
