@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.client_properties import reason_of_unknown, refuse_oauth, to_kafka_python
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, explain
-from kbroker.cli.listener_probe import refusal
+from kbroker.cli.listener_probe import FILE_OPTION, refusal
 from kbroker.cli.refusals import Refusals
 from kbroker.config.whole_numbers import whole_number
 
@@ -47,11 +47,17 @@ class Connection:
     """
 
     def __init__(
-        self, bootstrap: str, settings: Mapping[str, str], timeout_s: float, file: Path | None = None
+        self,
+        bootstrap: str,
+        settings: Mapping[str, str],
+        timeout_s: float,
+        file: Path | None = None,
+        option: str = FILE_OPTION,
     ) -> None:
-        """file: holds the settings."""
+        """file: holds the settings. option: names the file, for messages."""
         self.bootstrap = bootstrap
         self.file = file
+        self._option = option
         self.settings = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
         self.timeout_s = timeout_s
         self.last_error = ""
@@ -66,7 +72,7 @@ class Connection:
 
     def again(self) -> "Connection":
         """Another connection, with clients of its own."""
-        return Connection(self.bootstrap, self.settings, self.timeout_s, self.file)
+        return Connection(self.bootstrap, self.settings, self.timeout_s, self.file, self._option)
 
     def admin(self) -> "AdminClient":
         """The shared admin client of confluent-kafka. Raises Unreachable.
@@ -175,7 +181,7 @@ class Connection:
         if self._is_plain and not self._proved:
             reason = refusal(host, port, deadline)
             if reason:
-                raise Unreachable(f"{host}:{port} {reason}")
+                raise Unreachable(f"{host}:{port} {reason.replace(FILE_OPTION, self._option)}")
         else:
             socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
             if not self._proved:

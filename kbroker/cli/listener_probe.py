@@ -8,13 +8,14 @@ import struct
 import time
 from contextlib import suppress
 
+FILE_OPTION = "--command-config"
 WANTS_TLS = (
     "closes the connection at the first request, as a TLS listener does: set security.protocol=SSL "
-    "(--command-config FILE)"
+    f"({FILE_OPTION} FILE)"
 )
 WANTS_LOGIN = (
     "closes the connection without a login: set security.protocol=SASL_PLAINTEXT and sasl.* "
-    "(--command-config FILE)"
+    f"({FILE_OPTION} FILE)"
 )
 SPEAKS_HTTP = "speaks HTTP: give the address of a listener, by default port 9092"
 NO_BROKER = "does not speak Kafka's protocol: give the address of a listener, by default port 9092"

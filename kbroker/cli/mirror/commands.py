@@ -114,7 +114,7 @@ def move(
 
     Prints when to stop the producers, verifies every record, and prints when the clients may start
     at the cluster. Ctrl-C stops; the same command continues (`kbroker docs move-live`)."""
-    other = _other(broker, to, to_config)
+    other = _other(broker, to, to_config, "--to-config")
     quiet = _quiet_s(idle_timeout_s, quiet_s)
     options = _Options(topic or [], plan, replication_factor, quiet, every_s, tasks, heap, exactly_once)
     _run(broker, other, options, kafka_home, log, keep_topics, json)
@@ -143,7 +143,7 @@ def import_(
 ) -> None:
     """Import from an Apache Kafka cluster while clients work: `kbroker move`, the other way
     round."""
-    other = _other(broker, from_, from_config)
+    other = _other(broker, from_, from_config, "--from-config")
     quiet = _quiet_s(idle_timeout_s, quiet_s)
     options = _Options(topic or [], plan, replication_factor, quiet, every_s, tasks, heap, exactly_once)
     _run(other, broker, options, kafka_home, log, keep_topics, json)
@@ -168,10 +168,11 @@ def _quiet_s(given: float | None, former: float | None) -> float:
     return next((each for each in (given, former) if each is not None), IDLE_TIMEOUT_S)
 
 
-def _other(broker: Connection, address: str, config: Path | None) -> Connection:
+def _other(broker: Connection, address: str, config: Path | None, option: str) -> Connection:
     if address == broker.bootstrap:
         raise UsageFailed(f"{address} is both source and target")
-    return Connection(address, client_properties.read(config) if config else {}, broker.timeout_s, config)
+    settings = client_properties.read(config) if config else {}
+    return Connection(address, settings, broker.timeout_s, config, option)
 
 
 def _run(
