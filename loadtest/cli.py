@@ -27,6 +27,7 @@ from loadtest.exit_codes import (
     Program,
 )
 from loadtest.faults.schedule import KINDS, UnknownFault, parse_kinds, plan
+from loadtest.flowing import flow
 from loadtest.idle_options import LoadCommand
 from loadtest.judging import LiveJudge, together, verdict
 from loadtest.overhead import measure
@@ -368,4 +369,5 @@ def _play(
     return together(seen, verdict(folder, bootstrap, data_dir) if judge else CLEAN)
 
 
+flow(app)
 refuse_second_values(app, LoadCommand)

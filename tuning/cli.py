@@ -13,6 +13,7 @@ import typer
 
 from kbroker.config.setting import ConfigError
 from loadtest.examples import examples
+from loadtest.flowing import flow
 from loadtest.single_values import refuse_second_values
 from tuning import render
 from tuning.bench.run import NoRoom
@@ -374,4 +375,5 @@ def _plain(value: object) -> object:
     return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
 
 
+flow(app)
 refuse_second_values(app)

@@ -17,9 +17,9 @@ from msgspec import Struct
 from kbroker import __version__
 from kbroker.cli.completion import repair_shells
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.help_text import flow
 from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.options import examples
+from loadtest.flowing import flow
 from loadtest.single_values import refuse_second_values
 
 BROKER, RECORDS, ADMINISTRATION, FILES, TOOLS = "The broker", "Records", "Administration", "Files", "Tools"

@@ -1,4 +1,4 @@
-"""--help breaks lines at the terminal's width, not where the source does."""
+"""--help of every command: names, units, examples, and the same spellings everywhere."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ import typer
 from typer.testing import CliRunner
 
 from kbroker.cli.commands import application
-from kbroker.cli.help_text import flow, flowed
 from loadtest.cli import app as loadtest
 from tuning.cli import app as tuning
 
@@ -19,34 +18,6 @@ PLAIN_NUMBERS = ("--skew", "--abort-share", "--cores")
 """An exponent, a share, a count: numbers without a unit."""
 DELETE = ("abort", "delete", "expire", "prune", "remove")
 """First words of commands that delete something."""
-
-
-def test_each_paragraph_becomes_one_line() -> None:
-    assert flowed("One\ntwo.\n\nThree\nfour.") == "One two.\n\nThree four."
-
-
-def test_help_of_nested_commands_flows() -> None:
-    app, group = typer.Typer(), typer.Typer()
-
-    @app.callback()
-    def about() -> None:
-        """All."""
-
-    @group.callback()
-    def parts() -> None:
-        """Parts."""
-
-    @group.command()
-    def part() -> None:
-        """A part.
-
-        It is said over
-        two lines."""
-
-    app.add_typer(group, name="parts")
-    flow(app)
-    reported = CliRunner().invoke(app, ["parts", "part", "--help"]).stdout
-    assert "It is said over two lines." in reported
 
 
 def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
