@@ -107,8 +107,12 @@ def main(arguments: list[str] | None = None) -> int:
         from spark_validation.live.job import run_stream
 
         return run_stream(options)
-    except (CannotJudge, FileNotFoundError) as reason:
+    except CannotJudge as reason:
         print(f"cannot judge: {reason}", file=sys.stderr)
+        return CANNOT_JUDGE
+    except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"cannot judge: {text}", file=sys.stderr)
         return CANNOT_JUDGE
     except Exception:
         logging.getLogger("spark_validation").exception("cannot judge: the judge failed")

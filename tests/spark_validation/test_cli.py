@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation import cli
-from spark_validation.options import CLEAN, CONVICTED
+from spark_validation.options import CANNOT_JUDGE, CLEAN, CONVICTED
 from spark_validation.verdict import Verdict
 from tests.spark_validation.mutations import overwrite_a_value
 from tests.spark_validation.world import clean
@@ -36,6 +36,18 @@ def test_a_clean_run_exits_with_0_and_a_convicted_one_with_1(
     out = capsys.readouterr().out
     assert "    altered value: calm-0 offset 7, producer 11 seq 2" in out
     assert out.endswith("\nCONVICTED of V02 misplaced\n")
+
+
+@pytest.mark.parametrize("kind", [PermissionError, IsADirectoryError, NotADirectoryError, FileNotFoundError])
+def test_a_file_that_cannot_be_read_is_named_in_one_line(
+    kind: type[OSError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_options: object) -> int:
+        raise kind(13, "not for you", "/run/run.json")
+
+    monkeypatch.setattr(cli, "run_judge", fails)
+    assert judged(Path("/")) == CANNOT_JUDGE
+    assert capsys.readouterr().err == "cannot judge: /run/run.json: not for you\n"
 
 
 def test_a_conviction_lists_its_first_records_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
