@@ -65,4 +65,7 @@ def _address(host: str) -> tuple[socket.AddressFamily, str]:
 
 
 def _named(error: OSError, endpoint: Endpoint) -> OSError:
-    return OSError(error.errno, f"{endpoint}: {error.strerror or error}")
+    reason = error.strerror or str(error)
+    if error.errno == errno.EACCES:  # of ports below net.ipv4.ip_unprivileged_port_start
+        reason += "; a port below 1024 needs CAP_NET_BIND_SERVICE: set a higher one"
+    return OSError(error.errno, f"{endpoint}: {reason}")

@@ -47,6 +47,18 @@ def test_an_address_in_use_is_named() -> None:
     assert refused.value.errno == errno.EADDRINUSE
 
 
+def test_a_port_that_the_user_may_not_take_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    endpoint = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:80"}).listeners[0]
+    with pytest.raises(
+        PermissionError, match=r"PLAINTEXT://127.0.0.1:80: Permission denied; .*: set a higher one$"
+    ):
+        listen(endpoint, 1, True)
+
+
 def test_a_listener_without_a_host_takes_ipv4_clients() -> None:
     with listen(_first(_config("PLAINTEXT://:0")), 1) as listening:
         assert not listening.getblocking()
