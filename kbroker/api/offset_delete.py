@@ -12,7 +12,7 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kbroker.protocol.slices import Table, freed, paced
+from kbroker.protocol.slices import SlicedList, Table, freed, paced
 
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
@@ -20,10 +20,10 @@ API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
     """Delete the offsets; returns a code per partition. Missing partitions are refused here."""
     catalogue = ctx.broker.catalogue
-    failed = _Failed()
-    known = []
+    known: list[OffsetDeleteRequestTopic] = SlicedList()
+    failed = _Failed(known)
     for topic in request.topics:
-        there = []
+        there = SlicedList()
         for part in topic.partitions:
             if catalogue.partition(topic.name, part.partition_index) is not None:
                 there.append(part)
@@ -47,9 +47,11 @@ def refuse(request: OffsetDeleteRequest, error: KafkaError, version: int) -> Off
 
 
 class _Failed:
-    """The results of missing partitions, by topic, in the order of the request."""
+    """The results of missing partitions, by topic, in the order of the request. known: the other
+    partitions, freed in slices once they are answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: list[OffsetDeleteRequestTopic]) -> None:
+        self._known = known
         self._topics: list[OffsetDeleteResponseTopic] = []
         self._by_name: Table[str, OffsetDeleteResponseTopic] = Table()
 
@@ -70,11 +72,13 @@ class _Failed:
             else:
                 own.partitions += topic.partitions
         self._by_name.clear()
+        freed(self._known)
         topics, self._topics = self._topics, []  # only the response has them: it is freed in slices
         return OffsetDeleteResponse(topics=topics)
 
     def forgotten(self, error: KafkaError) -> KafkaError:
         """The error of the whole request; the results of its partitions are freed in slices."""
         self._by_name.clear()
+        freed(self._known)
         freed(self._topics)
         return error

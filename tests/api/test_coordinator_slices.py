@@ -27,6 +27,11 @@ from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -78,6 +83,13 @@ REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
             1,
             0,
             topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])] * 150_000,
+        ),
+    ),
+    "offsets to delete": (
+        ApiKey.OFFSET_DELETE,
+        0,
+        lambda: OffsetDeleteRequest(
+            "classic", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])] * 150_000
         ),
     ),
     "ids whose offsets are fetched": (
@@ -143,6 +155,7 @@ def check_callbacks(
 
     async def body(scene: Scene) -> None:
         shares = await share(scene)
+        scene.table.create_classic("classic", 0)
         scene.broker.authorizer = authorizer
         while tries.needed():
             await asyncio.sleep(0)
