@@ -219,6 +219,10 @@ def _rewritten(batch: RecordBatch, found: WalkResult, rules: Rules) -> Validatio
     """The batch with the topic's codec and a changed header."""
     codec = rules.codec_for(batch)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
+    if codec != batch.codec:  # Kafka builds the batch again, without a delete horizon or unknown bits
+        if batch.producer_id >= 0 > batch.producer_epoch:
+            return ValidationResult(ErrorCode.UNKNOWN_SERVER_ERROR)
+        attributes = (batch.attributes & rb.ATTRIBUTE_TRANSACTIONAL) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
         return ValidationResult()
     if attributes == batch.attributes and not batch.data.readonly:

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kbroker.net.produce.record_checks import Rules, check
+from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import RecordBatch, build_batch, read_batches, read_records
@@ -39,6 +40,22 @@ def test_the_topics_level_is_used(codec: Codec, low: int, high: int) -> None:
     data = build_batch([(b"k", text, (), now_ms())])
     sizes = [len(stored(data, replace(KEEP, target=int(codec), level=level)).data) for level in (low, high)]
     assert sizes[1] < sizes[0] < len(data)
+
+
+@pytest.mark.parametrize("more", [rb.ATTRIBUTE_DELETE_HORIZON, 0x80, 0x4000])
+def test_another_codec_drops_the_attributes_that_kafka_drops(more: int) -> None:
+    data = bytearray(build_batch([(b"k", b"v", (), now_ms())], producer=(7, 1, 30), transactional=True))
+    attributes = int.from_bytes(data[rb.ATTRIBUTES : rb.ATTRIBUTES + 2], "big") | more
+    data[rb.ATTRIBUTES : rb.ATTRIBUTES + 2] = attributes.to_bytes(2, "big")
+    batch = stored(bytes(data), replace(KEEP, target=int(Codec.GZIP), level=6))
+    assert batch.attributes == rb.ATTRIBUTE_TRANSACTIONAL | Codec.GZIP
+
+
+def test_another_codec_refuses_a_producer_without_an_epoch() -> None:
+    data = build_batch([(b"k", b"v", (), now_ms())], producer=(7, -1, 0))
+    other = replace(KEEP, target=int(Codec.GZIP), level=6)
+    assert check(data, other, now_ms()).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert check(data, KEEP, now_ms()).error is ErrorCode.NONE
 
 
 def test_offsets_in_disorder_are_recounted_with_the_codec() -> None:
