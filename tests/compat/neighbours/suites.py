@@ -21,6 +21,9 @@ failed here, but for those that the last column names.
 | sarama v1.60.1, tag `functional` | 62 of 66 | 4 stop a broker, or need a second one |
 | kafkajs 2.2.4, all but `src/protocol` | 638 of 741 | 103, as with Apache Kafka: three brokers, Kafka 2.4 |
 | @platformatic/kafka 2.9.0, `test/clients`, 5 files | 457 of 465 | 8, as with Apache Kafka: three brokers |
+| @confluentinc/kafka-javascript 1.10.0, `test/promisified` | 196 of 197 | 1 has a limit of 1 ms, and passes alone |
+| rdkafka for Rust 0.38.0, `tests` | 46 of 49 | 3 name port 9092 |
+| rskafka 0.6.0, `tests` without librdkafka | 23 of 24 | 1, as with Apache Kafka |
 
 They take the broker's address in this way:
 
@@ -38,6 +41,8 @@ They take the broker's address in this way:
   the heartbeat intervals of its `docker-compose.yml`.
 - sarama: `TOXIPROXY_ADDR` and `KAFKA_VERSION`; one broker behind toxiproxy, replication factor 1 in
   `functional_test.go`.
+- kafka-javascript and rdkafka for Rust: `KAFKA_HOST`; the latter with `node.id=0`,
+  `num.partitions=3`; rskafka: `KAFKA_CONNECT`, `TEST_INTEGRATION=1`, `TEST_BROKER_IMPL=kafka`.
 - The others have the address in a file of helpers.
 
 ### Apache Kafka's tests of requests
@@ -49,5 +54,6 @@ python -m tests.peer.cluster_tests
 
 runs Kafka 4.3.1's own tests of group, share and streams requests, offsets, members and transaction
 markers. Name test classes to run some: `kafka.server.JoinGroupRequestTest`. Each test gets a
-kbroker of its own. It needs Maven and a Java compiler.
+kbroker of its own. It needs Maven and a Java compiler. Classes of Kafka's clients and tools
+run, too: `org.apache.kafka.clients.consumer.PlaintextConsumerTest`.
 """
