@@ -16,7 +16,7 @@ from msgspec import Struct
 from kbroker.cli.console_link import SPEAKS_TLS
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.http_login import basic
-from kbroker.config.http_owner import NotTheBroker, OwnedConnection
+from kbroker.config.http_owner import NO_HTTP, NotTheBroker, OwnedConnection
 
 MAX_BYTES = 16 << 20
 MAX_REFERENCES = 1000
@@ -148,6 +148,7 @@ class SchemaSource:
             why = reason.verify_message or str(reason)
             return UsageFailed(f"{self._url}: {why}; SSL_CERT_FILE=FILE names the certificates to trust")
         text = getattr(reason, "strerror", None) or reason
+        text = "no HTTP is spoken there" if type(reason) in NO_HTTP else text
         return Unreachable(f"the registry {self._url} does not answer: {text}")
 
 

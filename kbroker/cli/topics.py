@@ -96,7 +96,8 @@ def create(
     )
     created, failures = _outcomes(answers, ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None)
     if json:
-        print_json([{"topic": name, "created": was_new} for name, was_new in created.items()])
+        member = "would_be_created" if validate_only else "created"
+        print_json([{"topic": name, member: was_new} for name, was_new in created.items()])
     done = "would be created" if validate_only else "created"
     for name, was_new in created.items():
         if not json:

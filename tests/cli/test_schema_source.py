@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import ssl
 import threading
 import urllib.request
@@ -121,6 +122,22 @@ def test_a_registry_that_sends_a_byte_at_a_time_is_left_after_the_timeout() -> N
             over.set()
             end.cancel()
             server.shutdown()
+
+
+def test_a_registry_that_speaks_no_http_is_named_without_its_bytes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"\x1b[31mred\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(Unreachable, match=r"does not answer: no HTTP is spoken there$"):
+            SchemaSource(f"http://127.0.0.1:{server.getsockname()[1]}", 5).schema(1)
+        thread.join()
 
 
 def test_a_registry_that_does_not_answer_is_unreachable_in_plain_words() -> None:

@@ -39,6 +39,8 @@ def test_creating_twice_is_an_error_unless_it_may_exist(cli: Shell, topic: str) 
 
 def test_validate_only_creates_nothing(cli: Shell, group: str) -> None:
     cli("topics", "create", f"never-{group}", "--validate-only")
+    checked = cli("topics", "create", f"never-{group}", "--validate-only", "--json").json
+    assert checked == [{"topic": f"never-{group}", "would_be_created": True}]
     assert cli("topics", "list", f"never-{group}", "--json").json == []
 
 
