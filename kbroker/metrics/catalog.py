@@ -269,7 +269,7 @@ CATALOG: tuple[Metric, ...] = (
           "and has committed offsets in other partitions of the topic.", "group", *LOG,
           source=GROUP, kafka="kafka_consumergroup_lag", kafka_labels=("consumergroup", *LOG)),
     gauge("kbroker_group_lag_sum", "Lag of all partitions of the group, including those left out; of a share group "
-          "the records that it has not finished, in the partitions where it has finished any.", "group", source=GROUP),
+          "the records that it has not finished, in the partitions that it has fetched from.", "group", source=GROUP),
     gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
           "timestamp; 0 without lag. Of each group, the partitions where it is largest "
           "(kbroker.metrics.details.max); of a group without members, of those with a committed offset.",

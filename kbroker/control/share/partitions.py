@@ -303,24 +303,31 @@ class SharePartitions:
         start = self.start_offset(key)
         if start == NOT_STARTED:
             return None
-        stored = self._shard.get(key)
-        end = limit_of(self._broker, self.log_of(key), self.reads_committed(key.group_id))
-        lag = end - start - (0 if stored is None else stored.finished)
-        return (lag + (1 << 63)) % (1 << 64) - (1 << 63)
+        return (self._unfinished(key, start) + (1 << 63)) % (1 << 64) - (1 << 63)
 
     def lags_of(self, group_id: str, shared: Shared) -> dict[str, int]:
-        """The sum of each topic's lags that are known and not below 0, as of those that tools
-        show."""
+        """The sum of each topic's lags, those below 0 as 0. A partition counts from its first fetch
+        on: tools show no lag of a group that finishes nothing, but its operator must learn of
+        it."""
         found: dict[str, int] = {}
         for topic_id, topic in paced(shared.items()):
             for index in paced(topic.partitions):
+                key = ShareKey(group_id, topic_id, index)
+                stored = self._shard.get(key)
+                if stored is None or stored.start_offset < 0:
+                    continue
                 try:
-                    lag = self.lag(ShareKey(group_id, topic_id, index))
+                    lag = self._unfinished(key, stored.start_offset)
                 except KafkaError:
                     continue
-                if lag is not None and lag >= 0:
-                    found[topic.name] = found.get(topic.name, 0) + lag
+                found[topic.name] = found.get(topic.name, 0) + max(0, lag)
         return found
+
+    def _unfinished(self, key: ShareKey, start_offset: int) -> int:
+        """Records from the start offset on that the group has not finished. Raises KafkaError."""
+        stored = self._shard.get(key)
+        end = limit_of(self._broker, self.log_of(key), self.reads_committed(key.group_id))
+        return end - start_offset - (0 if stored is None else stored.finished)
 
     # --- settings of the group
 
