@@ -111,7 +111,7 @@ def test_nothing_is_found_outside_of_the_mutated_topics(judged: Judge) -> None:
 
 def test_the_log_is_decoded_once_and_kept_as_parquet(judged: Judge) -> None:
     assert judged.evidence.landing is not None
-    files = list(Path(judged.evidence.landing.name).iterdir())
+    files = list(Path(judged.evidence.landing.name, "log").iterdir())
     assert sorted(judged.evidence.log.inputFiles()) == sorted(
         file.as_uri() for file in files if file.suffix == ".parquet"
     )
