@@ -4,7 +4,7 @@ for kernels.
 Runs in: network. Filled only from control's Image messages; between two images it does not change.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from kbroker.kernels.hash_index import enter_in, remove_from
 from kbroker.kernels.keyed_hash import hash64_at
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Context, Partition, Topic
+from kbroker.protocol.slices import paced
 
 Words = NDArray[np.int64]
 
@@ -21,8 +22,8 @@ Words = NDArray[np.int64]
 class Topics:
     """Topics by name and by id. Lookups by kernels go through the tables that this class keeps.
 
-    rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for
-    each new row; on_rows: called before that, when the table was replaced.
+    rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for a
+    new topic's row; on_rows(rows): when the table was replaced, with the rows of the former one.
     """
 
     def __init__(self, tables: NetworkTables) -> None:
@@ -32,7 +33,7 @@ class Topics:
         self.by_slot: dict[int, tuple[TopicImage, PartitionImage]] = {}
         self.rows: dict[str, int] = {}
         self.on_row: Callable[[int, str], None] = lambda *_: None
-        self.on_rows: Callable[[], None] = lambda: None
+        self.on_rows: Callable[[Mapping[str, int]], None] = lambda _: None
         self.version = -1
         self._rebuild(())
 
@@ -40,7 +41,7 @@ class Topics:
         self, topics: Iterable[TopicImage], deleted: Iterable[str], full: bool, version: int
     ) -> list[int]:
         """Apply an image; returns the slots that no topic has any more. full: the image has all
-        topics; otherwise those that are new or have changed."""
+        topics; otherwise those that are new or have changed, one after the other in slices."""
         gone = self._replace_all(topics) if full else self._change(topics, deleted)
         self.version = version
         return gone
@@ -57,7 +58,7 @@ class Topics:
 
     def _change(self, topics: Iterable[TopicImage], deleted: Iterable[str]) -> list[int]:
         gone = [slot for name in deleted for slot in self._remove(name)]
-        for topic in topics:
+        for topic in paced(topics):
             kept = {(part.slot, part.generation) for part in topic.partitions}
             if (old := self.by_name.get(topic.name)) is not None:
                 gone += [part.slot for part in old.partitions if (part.slot, part.generation) not in kept]
@@ -114,9 +115,8 @@ class Topics:
         size = 1 << (4 * len(self._table) - 1).bit_length()
         self._name_index: Words = np.zeros(size, np.int64)
         self._id_index: Words = np.zeros(size, np.int64)
-        self.rows = {}
+        former, self.rows = self.rows, {}
         self._rows_used = self._partitions_used = 0
-        self.on_rows()
         words = self._tables.words
         words[Context.TOPICS_VERSION] += 1
         words[Context.TOPICS] = self._table.ctypes.data
@@ -125,14 +125,19 @@ class Topics:
         words[Context.ID_INDEX] = self._id_index.ctypes.data
         words[Context.INDEX_MASK] = size - 1
         for topic in every:
-            self._insert(topic)
+            self._enter(topic)
+        self.on_rows(former)
 
     def _insert(self, topic: TopicImage) -> None:
         """Add a topic to the tables for kernels."""
         full = self._rows_used == len(self._table)
         if full or self._partitions_used + len(topic.partitions) > len(self._partitions):
             self._rebuild(self.by_name.values())
-            return
+        else:
+            self.on_row(self._enter(topic), topic.name)
+
+    def _enter(self, topic: TopicImage) -> int:
+        """The number of a topic's new row."""
         number = self._rows_used
         self._rows_used += 1
         self.rows[topic.name] = number
@@ -156,7 +161,7 @@ class Topics:
         hashed = hash64_at(address, len(name), int(self._tables.words[Context.NAME_KEY]))
         enter_in(self._name_index, hashed, number)
         enter_in(self._id_index, high ^ low, number)
-        self.on_row(number, topic.name)
+        return number
 
     @property
     def capacity(self) -> int:

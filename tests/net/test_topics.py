@@ -1,11 +1,16 @@
 """The tables by which kernels find topics."""
 
+from collections.abc import Mapping
+
 import numpy as np
+import pytest
 
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Context, Topic
 from kbroker.net.topics import Topics
+from kbroker.protocol import slices
+from kbroker.protocol.slices import Work
 from tests.net.colliding_names import colliding_names
 from tests.net.tables import new_tables
 
@@ -97,19 +102,45 @@ def test_tables_grow_with_their_topics_and_partitions() -> None:
     topics = Topics(new_tables())
     replaced: list[int] = []
     named: dict[int, str] = {}
-    topics.on_rows = lambda: replaced.append(len(named))
+
+    def on_rows(former: Mapping[str, int]) -> None:
+        """Those that had a row are known, the others are not: they have no call of their own."""
+        assert {row: name for name, row in former.items()} == named
+        replaced.append(len(former))
+        named.clear()
+        named.update((row, name) for name, row in topics.rows.items())
+
+    topics.on_rows = on_rows
     topics.on_row = named.__setitem__
     for number in range(1, 65):
         topics.apply([topic(f"t{number}", number, number)], (), False, number)
     assert (topics.capacity, replaced) == (64, [])
     topics.apply([topic("last", 65, 65)], (), False, 65)
-    assert (topics.capacity, len(replaced)) == (130, 1)
+    assert (topics.capacity, replaced) == (130, [64])
     assert {topics.name_at(row): row for row in topics.rows.values()} == topics.rows
-    assert {name: row for row, name in named.items() if topics.rows.get(name) == row} == topics.rows
+    assert {name: row for row, name in named.items()} == topics.rows
     assert all(entries(topics, name) == (1, 1) for name in topics.rows)
     topics.apply([topic("large", 66, *range(100, 300))], (), False, 66)
-    assert len(replaced) == 2
+    assert replaced == [64, 65]
     assert len(topics._partitions) >= 265
     row = topics._table[topics.row_of("large")]
     first, count = int(row[Topic.PARTITIONS]), int(row[Topic.COUNT])
     assert topics._partitions[first : first + count, 0].tolist() == list(range(100, 300))
+
+
+def test_new_topics_of_an_image_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is whole when requests are served between two of them: its permissions for many
+    principals take a millisecond."""
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    topics = Topics(new_tables())
+    known: set[str] = set()
+    topics.on_row = lambda _, name: known.add(name)
+    topics.on_rows = lambda _: known.update(topics.rows)
+    images = [topic(f"t{number}", number, number) for number in range(1, 100)]
+    work = Work(lambda: topics.apply(images, (), False, 1))
+    while not work.done:
+        work.run_slice()
+        assert known == topics.rows.keys() == topics.by_name.keys()
+        assert all(entries(topics, name) == (1, 1) for name in known)
+    assert work.slices > len(images) // slices.CHECK_EVERY
+    assert len(known) == len(images)

@@ -6,7 +6,7 @@ where ACLs name it), and again when its ACLs or the topics change. Without an au
 do not exist: the row has ACCESS 0.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -187,9 +187,17 @@ class Access:
         for grant in self._grants.values():
             grant.set_topic(row, name)
 
-    def _on_rows(self) -> None:
+    def _on_rows(self, former: Mapping[str, int]) -> None:
+        """The table of topics was replaced: the bytes of topics move to their new rows, as those of
+        ten thousand topics and a hundred grants take seconds to compute."""
+        rows = self._topics.rows
+        kept = [name for name in rows if name in former]
+        before = np.array([former[name] for name in kept], np.int64)
+        now = np.array([rows[name] for name in kept], np.int64)
         for grant in self._grants.values():
-            grant.resize(self._topics.capacity)
+            grant.move(before, now, self._topics.capacity)
+        for name in rows.keys() - former.keys():
+            self._on_row(rows[name], name)
 
     # --- what kernels leave to Python -------------------------------------------------------------------
 

@@ -41,16 +41,21 @@ class Grant:
         self.bits[row] = sum(bit for bit, operation in BITS if self.allows(operation, acls.TOPIC, name))
 
     def fill(self, rows: Mapping[str, int], capacity: int) -> None:
-        """Compute everything again."""
-        self.resize(capacity)
+        """Compute everything again. capacity: rows of the table of topics."""
+        if len(self.bits) != capacity:
+            self._use(np.zeros(capacity, np.uint8))
         self._set_topics(rows, list(rows))
         self._fill_producer_ids()
 
-    def resize(self, capacity: int) -> None:
-        """The table of topics has another size, and other topics in its rows."""
-        if len(self.bits) != capacity:
-            self.bits = np.zeros(capacity, np.uint8)
-            self.words[GrantRow.TOPICS] = self.bits.ctypes.data
+    def move(self, before: NDArray[np.int64], now: NDArray[np.int64], capacity: int) -> None:
+        """The table of topics has another size, and its topics have other rows, one by one."""
+        bits = np.zeros(capacity, np.uint8)
+        bits[now] = self.bits[before]
+        self._use(bits)
+
+    def _use(self, bits: NDArray[np.uint8]) -> None:
+        self.bits = bits
+        self.words[GrantRow.TOPICS] = bits.ctypes.data
 
     def refill(self, rows: Mapping[str, int], changed: Iterable[Collection[str]]) -> None:
         """Compute again what some changed ACLs may have changed: the topics that they name."""
