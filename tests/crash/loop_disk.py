@@ -47,6 +47,7 @@ class LoopDisk:
         """Unmount and mount: the journal is replayed, as after a power cut. No process may have a
         file open."""
         eventually(self._is_unmounted)
+        eventually(self._is_detached)
         self.mount()
 
     def _is_unmounted(self) -> bool:
@@ -54,6 +55,12 @@ class LoopDisk:
         done = subprocess.run(["umount", str(self.folder)], check=False, capture_output=True)
         assert done.returncode == 0 or b"busy" in done.stderr, done.stderr.decode()
         return done.returncode == 0
+
+    def _is_detached(self) -> bool:
+        """Not while the mount namespace of another test has a copy of the mount: the failed file
+        system would be mounted again, with its loop device."""
+        listed = subprocess.run(["losetup", "-j", str(self._image)], check=True, capture_output=True)
+        return not listed.stdout
 
     def fail(self) -> None:
         """From now on EIO; unsynced writes never reach the device."""
