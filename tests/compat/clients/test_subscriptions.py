@@ -3,7 +3,7 @@
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -209,17 +209,68 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away(
             assert one.partitions == 2
 
 
+class Mixed:
+    """librdkafka, kafka-python and aiokafka in one group, each polled on its own: while one waits
+    for the others to join again, they must be polled. found: the values that they got. shares: the
+    number of partitions of each."""
+
+    def __init__(self, bootstrap: str, group: str, name: str, ours: aiokafka.AIOKafkaConsumer) -> None:
+        self.found: set[bytes] = set()
+        self.shares = [0, 0, 0]
+        self.ours = ours
+        settings = {"group_id": group, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 300}
+        self.other = kafka.KafkaConsumer(name, bootstrap_servers=bootstrap, **settings)
+        self.own = Member(
+            bootstrap, group, [name], partition_assignment_strategy="range", heartbeat_interval_ms=300
+        )
+        # For the threads of its own executor a loop waits at its end without a limit.
+        self.in_thread = partial(asyncio.get_running_loop().run_in_executor, ThreadPoolExecutor())
+
+    async def poll_ours(self) -> None:
+        for batch in (await self.ours.getmany(timeout_ms=50)).values():
+            self.found.update(one.value for one in batch)
+        self.shares[0] = len(self.ours.assignment())
+
+    async def poll_other(self) -> None:
+        for batch in (await self.in_thread(self.other.poll, 50)).values():
+            self.found.update(one.value for one in batch)
+        self.shares[1] = len(self.other.assignment())
+
+    async def poll_own(self) -> None:
+        await self.in_thread(self.own.poll)
+        self.found.update(self.own.values)
+        self.shares[2] = self.own.partitions
+
+    async def run(self, reached: Callable[[], bool]) -> None:
+        """Polls until that is reached, or for two minutes; then all leave the group."""
+        done = asyncio.Event()
+
+        async def polling(poll: Callable[[], Awaitable[None]]) -> None:
+            while not done.is_set():
+                await poll()
+
+        polls = [
+            asyncio.create_task(polling(each)) for each in (self.poll_ours, self.poll_other, self.poll_own)
+        ]
+        deadline = time.monotonic() + 120
+        try:
+            while not reached() and time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+        finally:
+            done.set()
+            await asyncio.wait_for(asyncio.gather(*polls), TIMEOUT_S)
+            closings = self.in_thread(self.other.close), self.in_thread(self.own.consumer.close)
+            await asyncio.wait_for(asyncio.gather(self.ours.stop(), *closings), TIMEOUT_S)
+
+
 def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, fresh: NameFactory) -> None:
     """librdkafka, kafka-python and aiokafka agree on `range`; each is the leader once or not, as it
     comes."""
     name, group = topic(3), fresh("mixed")
     values = fill(bootstrap, name, 3)
-    found: set[bytes] = set()
 
-    async def work() -> list[int]:
-        # For the threads of its own executor a loop waits at its end without a limit.
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, ThreadPoolExecutor())
-        theirs = aiokafka.AIOKafkaConsumer(
+    async def work() -> Mixed:
+        ours = aiokafka.AIOKafkaConsumer(
             name,
             bootstrap_servers=bootstrap,
             group_id=group,
@@ -227,36 +278,14 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
             heartbeat_interval_ms=300,
             partition_assignment_strategy=[RangePartitionAssignor],
         )
-        await theirs.start()
-        own = Member(
-            bootstrap, group, [name], partition_assignment_strategy="range", heartbeat_interval_ms=300
-        )
-        other = kafka.KafkaConsumer(
-            name,
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            auto_offset_reset="earliest",
-            heartbeat_interval_ms=300,
-        )
-        deadline = time.monotonic() + 120
-        shares: list[int] = []
-        try:
-            while (shares != [1, 1, 1] or found != values) and time.monotonic() < deadline:
-                for batch in (await theirs.getmany(timeout_ms=50)).values():
-                    found.update(one.value for one in batch)
-                batches = await in_thread(other.poll, 50)
-                for batch in batches.values():
-                    found.update(one.value for one in batch)
-                await in_thread(own.poll)
-                found.update(own.values)
-                shares = [len(theirs.assignment()), len(other.assignment()), own.partitions]
-        finally:
-            closings = in_thread(other.close), in_thread(own.consumer.close)
-            await asyncio.wait_for(asyncio.gather(theirs.stop(), *closings), TIMEOUT_S)
-        return shares
+        await ours.start()
+        mixed = Mixed(bootstrap, group, name, ours)
+        await mixed.run(lambda: mixed.shares == [1, 1, 1] and mixed.found == values)
+        return mixed
 
-    assert asyncio.run(work()) == [1, 1, 1]
-    assert found == values
+    mixed = asyncio.run(work())
+    assert mixed.shares == [1, 1, 1]
+    assert mixed.found == values
 
 
 def test_two_groups_read_everything_each(bootstrap: str, topic: TopicFactory, fresh: NameFactory) -> None:
